@@ -31,7 +31,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         log.produce("customers", [shop.customer(number, f"name {number}", "") for number in range(10, CUSTOMERS + 10)])
         log.produce("customers", [shop.customer(LARGE, "large", "")])
         names = ["shop/slash", *STRINGS]
-        log.produce("orders", [shop.order(name, 1, 90_000) for name in names])
+        log.produce("orders", [shop.order(name, 1, 50_000) for name in names])
         hostile = [
             ProducerRecord((1000 + number).to_bytes(8), json.dumps({"name": text, text: text}).encode())
             for number, text in enumerate(STRINGS)
@@ -76,7 +76,7 @@ def test_rows_by_key_prefix_and_range(server: Server, console: Console) -> None:
     expect(rows(page).first).to_be_visible()
     find(page, "key", Key="north")
     expect(rows(page)).to_have_count(1)
-    expect(rows(page)).to_contain_text("north3", use_inner_text=False)
+    expect(rows(page).locator("td").last).to_have_text("3")
     find(page, "prefix", Prefix="sh")
     expect(rows(page)).to_have_count(1)
     expect(rows(page)).to_contain_text("shop/slash")
@@ -117,10 +117,11 @@ def test_pages_continue_at_the_cursor(server: Server, console: Console) -> None:
 
 
 def test_windows_sessions_and_versions(server: Server, console: Console) -> None:
-    page = console(server, "#/stores/shop/minutes?by=key&key=north", role=Role.VIEWER)
-    expect(rows(page)).to_have_count(2)  # of the first and the second minute
-    show(page, "#/stores/shop/minutes?by=key&key=north&time_from=60000")
+    page = console(server, "#/stores/shop/minutes?time_from=60000", role=Role.VIEWER)
     expect(rows(page)).to_have_count(1)
+    expect(rows(page)).to_contain_text("north")
+    find(page, "key", Key="north", Starts_from="", to="1970-01-01T00:00:30")
+    expect(page.locator("main")).to_contain_text("No row matches.")
     show(page, "#/stores/shop/visits?by=key&key=north")
     expect(rows(page)).not_to_have_count(0)
     rows(page).first.click()
@@ -173,7 +174,7 @@ def test_changes_are_shown_as_they_come(serving: Serving, live_shop: LiveShop, c
 
 def test_hostile_keys_and_values_are_inert(server: Server, console: Console) -> None:
     page = console(server, "#/stores/shop/orders-of-shop", role=Role.VIEWER)
-    expect(rows(page)).to_have_count(min(100, len(STRINGS) + 4))
+    expect(rows(page)).to_have_count(min(100, len(STRINGS) + 3))
     assert page.evaluate(IS_SAFE) == []
     for number in range(0, len(STRINGS), 9):
         rows(page).nth(number).dispatch_event("click")

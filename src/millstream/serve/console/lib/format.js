@@ -69,6 +69,18 @@ export function dateTime(ms, options) {
   return `${date.getFullYear()}-${pad(date.getMonth() + 1)}-${pad(date.getDate())} ${clock(ms, options)}`;
 }
 
+/** A time as the value of a field for local times; what is none is empty. */
+export function fieldOf(ms) {
+  const text = ms === undefined || ms === "" ? "" : dateTime(Number(ms)).replace(" ", "T");
+  return /^\d{4,}-\d\d-\d\dT\d\d:\d\d:\d\d$/.test(text) ? text : "";
+}
+
+/** The milliseconds of such a field; empty if there is no time in it. */
+export function msOfField(text) {
+  const ms = new Date(text).getTime();
+  return text && Number.isFinite(ms) ? String(Math.max(0, ms)) : "";
+}
+
 /** "12 s ago" */
 export function ago(ms, now = Date.now()) {
   if (!isTime(ms)) return "–";

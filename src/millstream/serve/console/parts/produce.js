@@ -30,7 +30,7 @@ function Part({ name, part, change, schema }) {
   const rows = name === "Key" ? 1 : 6;
   return html`<div class="part">
     <label><span>${name} <code>${schema?.type ?? schema?.serde ?? ""}</code></span>
-      <textarea rows=${rows} spellcheck="false" disabled=${part.kind === "null"} value=${part.kind === "null" ? "" : part.text} onInput=${(event) => change({ ...part, text: event.target.value })} /></label>
+      <textarea aria-label=${name} rows=${rows} spellcheck="false" disabled=${part.kind === "null"} value=${part.kind === "null" ? "" : part.text} onInput=${(event) => change({ ...part, text: event.target.value })} /></label>
     <label>as<select aria-label=${`${name} as`} value=${part.kind} onChange=${(event) => change({ ...part, kind: event.target.value })}>
       ${Object.entries(KINDS).map(([kind, title]) => html`<option value=${kind}>${title}</option>`)}</select></label>
   </div>`;
@@ -79,7 +79,7 @@ function Form({ topic, record, onClose, onDone }) {
       <${Part} name="Key" part=${key} change=${setKey} schema=${topic.schemas?.key} />
       <${Part} name="Value" part=${value} change=${setValue} schema=${topic.schemas?.value} />
       <${HeaderFields} headers=${headers} change=${setHeaders} />
-      <label>Partition<select value=${partition} onChange=${(event) => setPartition(event.target.value)}>
+      <label>Partition<select aria-label="Partition" value=${partition} onChange=${(event) => setPartition(event.target.value)}>
         <option value="">by the key</option>${topic.offsets.map((each) => html`<option value=${each.partition}>${each.partition}</option>`)}</select></label>
       ${state.error && html`<${Problem} error=${state.error} />`}
       ${state.written && html`<p class="done" role="status">Written to partition ${state.written.partition}, offset ${count(state.written.offset)}.</p>`}

@@ -135,7 +135,7 @@ function ResultChart({ columns, rows }) {
     by: names[0]?.name ?? "",
   }));
   const { times: moments, series, hidden } = useMemo(() => pointsOf(columns, rows, choice), [rows, choice]);
-  const select = (name, title, options) => html`<label>${title}<select value=${choice[name]} onChange=${(event) => setChoice({ ...choice, [name]: event.target.value })}>
+  const select = (name, title, options) => html`<label>${title}<select aria-label=${title} value=${choice[name]} onChange=${(event) => setChoice({ ...choice, [name]: event.target.value })}>
     ${options.map(([value, text]) => html`<option value=${value}>${text}</option>`)}</select></label>`;
   const of = (list) => list.map((column) => [column.name, column.name]);
   return html`<div class="form controls">

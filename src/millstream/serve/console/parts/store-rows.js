@@ -2,7 +2,7 @@
 
 import { api } from "../lib/api.js";
 import { useData } from "../lib/data.js";
-import { ago, clock, counted, dateTime } from "../lib/format.js";
+import { ago, clock, counted, dateTime, fieldOf, msOfField } from "../lib/format.js";
 import { go, href } from "../lib/router.js";
 import { hasTextKeys, keyText, rowIdentity } from "../lib/store-keys.js";
 import { Empty, Facts, Json, Loading, Panel, Problem, Table, Value, html, useEffect, useMemo, useRef, useState } from "../lib/ui.js";
@@ -11,13 +11,8 @@ const PAGE = 100;
 const MOST_ROWS = 5_000;
 const FRESH_MS = 2_000;
 const WAYS = { all: "all rows", key: "a key", prefix: "a prefix", range: "a range of keys" };
+const NO_PAGES = { first: null, rows: [], cursor: null, error: null, isBusy: false };
 const FIELDS = ["by", "key", "prefix", "from", "to", "time_from", "time_to", "as_of", "reverse"];
-
-const fieldOf = (ms) => (ms === undefined || ms === "" ? "" : dateTime(Number(ms)).replace(" ", "T"));
-const msOf = (text) => {
-  const ms = new Date(text).getTime();
-  return text && Number.isFinite(ms) ? String(Math.max(0, ms)) : "";
-};
 
 function parametersOf(query) {
   const parameters = { limit: PAGE, reverse: query.reverse === "1" ? true : null, time_from: query.time_from, time_to: query.time_to, as_of: query.as_of };
@@ -52,7 +47,7 @@ function Query({ store, query, address }) {
   const hint = hasTextKeys(store) ? "text" : 'JSON: 5, "a", ["a",1]';
   const field = (name, title, isSearch = false) => html`<label class="grow">${title}<input value=${form[name] ?? ""} placeholder=${hint} spellcheck="false" autocapitalize="off"
     ...${isSearch ? { "data-search": "" } : {}} onInput=${(event) => set({ [name]: event.target.value })} /></label>`;
-  const time = (name, title) => html`<label>${title}<input type="datetime-local" step="1" value=${fieldOf(form[name])} onChange=${(event) => set({ [name]: msOf(event.target.value) })} /></label>`;
+  const time = (name, title) => html`<label>${title}<input type="datetime-local" step="1" value=${fieldOf(form[name])} onChange=${(event) => set({ [name]: msOfField(event.target.value) })} /></label>`;
   function submit(event) {
     event.preventDefault();
     const kept = { key: ["key"], prefix: ["prefix"], range: ["from", "to"], all: [] }[by];
@@ -61,14 +56,14 @@ function Query({ store, query, address }) {
   }
   const hasTimes = ["window", "session", "versioned"].includes(store.kind);
   return html`<form class="form controls" onSubmit=${submit}>
-    <label>Find<select value=${by} onChange=${(event) => set({ by: event.target.value })}>${Object.entries(WAYS).map(([id, title]) => html`<option value=${id}>${title}</option>`)}</select></label>
+    <label>Find<select aria-label="Find" value=${by} onChange=${(event) => set({ by: event.target.value })}>${Object.entries(WAYS).map(([id, title]) => html`<option value=${id}>${title}</option>`)}</select></label>
     ${by === "key" && field("key", "Key", true)}
     ${by === "prefix" && field("prefix", "Prefix", true)}
     ${by === "range" && [field("from", "From key", true), field("to", "To key")]}
     ${hasTimes && time("time_from", store.kind === "versioned" ? "Versions from" : "Starts from")}
     ${hasTimes && time("time_to", "to")}
     ${store.kind === "versioned" && time("as_of", "As of")}
-    <label>Order<select value=${form.reverse ?? ""} onChange=${(event) => set({ reverse: event.target.value })}><option value="">ascending</option><option value="1">descending</option></select></label>
+    <label>Order<select aria-label="Order" value=${form.reverse ?? ""} onChange=${(event) => set({ reverse: event.target.value })}><option value="">ascending</option><option value="1">descending</option></select></label>
     <button class="primary">Find</button>
   </form>`;
 }
@@ -120,20 +115,29 @@ export function StoreRows({ route, application, store, query }) {
   const [isFresh, setFresh] = useState(true);
   const parameters = parametersOf(query);
   const answer = useData(route, { parameters, every: isFresh ? FRESH_MS : 0 });
-  const [more, setMore] = useState({ rows: [], cursor: null, error: null, isBusy: false });
+  const [more, setMore] = useState(NO_PAGES);
   const [open, setOpen] = useState(null);
-  const changed = useChanged(answer.data?.rows);
-  useEffect(() => setMore({ rows: [], cursor: answer.data?.cursor ?? null, error: null, isBusy: false }), [answer.data]);
-  const rows = useMemo(() => [...(answer.data?.rows ?? []), ...more.rows], [answer.data, more.rows]);
+  useEffect(() => setMore(NO_PAGES), [JSON.stringify(parameters)]);
+  const first = more.first ?? answer.data; // pages belong to the first page that they continue
+  const cursor = more.first ? more.cursor : (first?.cursor ?? null);
+  const rows = useMemo(() => [...(first?.rows ?? []), ...more.rows], [first, more.rows]);
+  const changed = useChanged(first?.rows);
   async function load() {
+    const begun = { ...more, first, cursor, isBusy: true };
     setFresh(false);
-    setMore((last) => ({ ...last, isBusy: true }));
+    setMore(begun);
+    const set = (changes) => setMore((last) => (last === begun ? { ...begun, isBusy: false, ...changes } : last));
     try {
-      const next = await api.get(route, { ...parameters, cursor: more.cursor });
-      setMore((last) => ({ rows: [...last.rows, ...next.rows], cursor: next.cursor, error: null, isBusy: false }));
+      const next = await api.get(route, { ...parameters, cursor });
+      set({ rows: [...more.rows, ...next.rows], cursor: next.cursor, error: null });
     } catch (error) {
-      setMore((last) => ({ ...last, error, isBusy: false }));
+      set({ error, cursor });
     }
+  }
+  function refresh(isOn) {
+    setMore(NO_PAGES);
+    setFresh(isOn);
+    if (!isOn) answer.reload();
   }
   const marked = (row) => (changed.has(rowIdentity(row)) ? "changed" : null);
   const columns = [
@@ -145,15 +149,15 @@ export function StoreRows({ route, application, store, query }) {
     ${answer.error && html`<${Problem} error=${answer.error} retry=${answer.reload} />`}
     <${Panel}>
       ${answer.isLoading && html`<${Loading} />`}
-      ${answer.data && html`<p class="above"><${Position} answer=${answer.data} />
-        <label class="check"><input type="checkbox" checked=${isFresh} onChange=${(event) => setFresh(event.target.checked)} /> keep up to date</label>
-        ${!isFresh && html`<button class="plain" onClick=${answer.reload}>Read again</button>`}</p>`}
+      ${first && html`<p class="above"><${Position} answer=${first} />
+        <label class="check"><input type="checkbox" checked=${isFresh} onChange=${(event) => refresh(event.target.checked)} /> keep up to date</label>
+        ${!isFresh && html`<button class="plain" onClick=${() => refresh(false)}>Read again</button>`}</p>`}
       ${rows.length > 0 && html`<${Table} label="Rows" columns=${columns} rows=${rows} keyOf=${rowIdentity} isOpen=${(row) => rowIdentity(row) === open}
         onOpen=${(row) => setOpen(rowIdentity(row) === open ? null : rowIdentity(row))} details=${(row) => html`<${Row} store=${store} row=${row} address=${address} />`} />`}
-      ${answer.data && !rows.length && html`<${Empty}>${query.by ? "No row matches." : "The store has no rows."}<//>`}
+      ${first && !rows.length && html`<${Empty}>${query.by ? "No row matches." : "The store has no rows."}<//>`}
       ${more.error && html`<${Problem} error=${more.error} />`}
-      ${answer.data && rows.length > 0 && html`<p class="below">
-        ${more.cursor !== null && rows.length < MOST_ROWS && html`<button disabled=${more.isBusy} onClick=${load}>More rows</button>`}
-        <span>${counted(rows.length, "row")}${more.cursor === null ? "" : " so far"}</span></p>`}
+      ${rows.length > 0 && html`<p class="below">
+        ${cursor !== null && rows.length < MOST_ROWS && html`<button disabled=${more.isBusy} onClick=${load}>More rows</button>`}
+        <span>${counted(rows.length, "row")}${cursor === null ? "" : " so far"}</span></p>`}
     <//>`;
 }

@@ -4,7 +4,7 @@ import { api, path } from "../lib/api.js";
 import { useData, useStreamState } from "../lib/data.js";
 import { parseExact } from "../lib/exact.js";
 import { useFollowing } from "../lib/following.js";
-import { count, counted, dateTime } from "../lib/format.js";
+import { count, counted, dateTime, fieldOf, msOfField } from "../lib/format.js";
 import { go, href } from "../lib/router.js";
 import { Empty, Facts, Json, Loading, Panel, Problem, Table, Tag, Value, html, useEffect, useMemo, useState } from "../lib/ui.js";
 import { Produce } from "./produce.js";
@@ -17,9 +17,6 @@ const identity = (record) => `${record.partition}/${record.offset}`;
 const keyOf = (record) => record.key ?? record.key_base64;
 const valueOf = (record) => record.value ?? record.value_base64;
 
-/** A time in the form of an input field, in the time zone of the browser. */
-export const fieldOf = (ms) => dateTime(ms).replace(" ", "T");
-
 function parametersOf(query, from) {
   const parameters = { limit: PAGE, partition: query.partition };
   if (from === "newest" || from === "follow") parameters.newest = true;
@@ -31,20 +28,16 @@ function parametersOf(query, from) {
 /** Where the list begins. All of it is in the address. */
 function Controls({ topic, query, from, text, setText, children }) {
   const change = (changes) => go(href(["topics", topic.name], { ...query, ...changes }), { replace: true });
-  const time = (event) => {
-    const ms = new Date(event.target.value).getTime();
-    if (Number.isFinite(ms)) change({ time: ms });
-  };
   const begin = (event) => {
     const next = event.target.value;
     const start = topic.offsets[Number(query.partition ?? 0)]?.start ?? 0;
     change({ from: next === "newest" ? "" : next, offset: next === "offset" ? start : "", time: next === "time" ? Date.now() - 3_600_000 : "" });
   };
   return html`<div class="form controls">
-    <label>Show<select value=${from} onChange=${begin}>${Object.entries(FROM).map(([id, title]) => html`<option value=${id}>${title}</option>`)}</select></label>
+    <label>Show<select aria-label="Show" value=${from} onChange=${begin}>${Object.entries(FROM).map(([id, title]) => html`<option value=${id}>${title}</option>`)}</select></label>
     ${from === "offset" && html`<label>Offset<input type="number" min="0" value=${query.offset} onChange=${(event) => change({ offset: event.target.value })} /></label>`}
-    ${from === "time" && html`<label>Time<input type="datetime-local" step="1" value=${fieldOf(Number(query.time))} onChange=${time} /></label>`}
-    ${topic.partitions > 1 && html`<label>Partition<select value=${query.partition ?? ""} onChange=${(event) => change({ partition: event.target.value })}>
+    ${from === "time" && html`<label>Time<input type="datetime-local" step="1" value=${fieldOf(query.time)} onChange=${(event) => change({ time: msOfField(event.target.value) })} /></label>`}
+    ${topic.partitions > 1 && html`<label>Partition<select aria-label="Partition" value=${query.partition ?? ""} onChange=${(event) => change({ partition: event.target.value })}>
       <option value="">all</option>${topic.offsets.map((each) => html`<option value=${each.partition}>${each.partition}</option>`)}</select></label>`}
     <label class="search">Find in what is shown<input data-search value=${text} onInput=${(event) => setText(event.target.value)} /></label>
     <div class="beside">${children}</div>
