@@ -109,7 +109,7 @@ STRINGS = (*_TAGS, *_ATTRIBUTES, *_ADDRESSES, *_CODE, *_CHARACTERS)
 IS_SAFE = """() => {
   const problems = [];
   if (window.hacked || ({}).hacked) problems.push("a script has run");
-  const active = "script, iframe, object, embed, base, meta, link, style, video, audio, marquee, [action], animate, use";
+  const active = "script, iframe, object, embed, base, meta, link, style, video, audio, [action], animate, use";
   for (const element of document.body.querySelectorAll(active)) problems.push(`an element ${element.tagName}`);
   for (const element of document.querySelectorAll("body *")) {
     const name = element.tagName.toUpperCase();

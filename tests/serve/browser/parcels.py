@@ -11,10 +11,12 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from millstream import App
 from millstream.log import ProducerRecord, open_log
+
+Handler = Literal["fail", "continue"]
 
 APPLICATION = "parcels"
 DEAD = "parcels-dead"
@@ -28,7 +30,7 @@ def cost(event: dict[str, Any]) -> float:
     return float(event["weight"]) * 1.5
 
 
-def build(data: Path, handler: str) -> App:
+def build(data: Path, handler: Handler) -> App:
     """Returns the application.
 
     Args:
@@ -64,7 +66,7 @@ def produce(data: Path, *events: dict[str, Any], key: str = "p1") -> None:
 
 
 @contextmanager
-def running(data: Path, handler: str = "fail") -> Iterator[subprocess.Popen[bytes]]:
+def running(data: Path, handler: Handler = "fail") -> Iterator[subprocess.Popen[bytes]]:
     """Runs the application in a process of its own, and kills it at the end if it still runs."""
     command = [sys.executable, "-m", "tests.serve.browser.parcels", str(data), handler]
     with subprocess.Popen(command, cwd=ROOT, stderr=subprocess.DEVNULL) as process:
@@ -75,4 +77,4 @@ def running(data: Path, handler: str = "fail") -> Iterator[subprocess.Popen[byte
 
 
 if __name__ == "__main__":
-    build(Path(sys.argv[1]), sys.argv[2]).run(mode="local")
+    build(Path(sys.argv[1]), "fail" if sys.argv[2] == "fail" else "continue").run(mode="local")

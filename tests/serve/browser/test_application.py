@@ -114,6 +114,7 @@ def test_an_application_that_fails_shows_the_line_and_the_record(
         expect(alert).to_contain_text("offset 0")
         page.get_by_role("link", name=re.compile("Errors")).click()
         expect(page.locator(".errors")).to_contain_text("no scales")
+        expect(page.locator(".failed-record")).to_contain_text('"problem": "no scales"')  # the value, from the topic
 
 
 def test_an_application_that_is_killed_and_comes_back(serving: Serving, data: Path, console: Console) -> None:

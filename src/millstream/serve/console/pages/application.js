@@ -10,6 +10,7 @@ import {
   Action, Age, Empty, Facts, Head, Loading, Panel, Problem, State, Tabs, Tag, html, useEffect, useMay, useState,
 } from "../lib/ui.js";
 import { ApplicationCharts } from "../parts/application-charts.js";
+import { FailedRecord } from "../parts/failed-record.js";
 import { TopologyGraph } from "../parts/topology-graph.js";
 import { VertexDetails } from "../parts/vertex-details.js";
 
@@ -48,11 +49,10 @@ const last = (values) => (values ?? []).slice(-5).findLast((value) => value !== 
 function Figures({ application, history, unit }) {
   const metrics = application.metrics ?? {};
   const memory = Object.values(metrics.memory ?? {}).reduce((sum, each) => sum + each, 0);
-  const stale = application.live ? "" : "at the end: ";
   return html`<${Panel} class="figures"><div class="body"><${Facts} facts=${[
     ["in", rate(application.rate_in)],
     ["out", rate(application.rate_out)],
-    ["lag", html`${stale}${compact(application.lag)}`],
+    [application.live ? "lag" : "lag at the end", compact(application.lag)],
     ["latency", duration(application.latency_ms ?? (application.live ? last(history?.series.latency_ms) : null))],
     [`last ${unit}`, metrics.last_batch_seconds === undefined ? null : duration(metrics.last_batch_seconds * 1000)],
     [unit === "batch" ? "batches" : "commits", metrics.batches === undefined ? null : count(metrics.batches)],
@@ -110,6 +110,7 @@ function Errors({ errors }) {
         ${error.at && html`<code>${error.at}</code>`}</header>
       <pre>${error.message}</pre>
       ${error.hint && html`<p class="hint">${error.hint}</p>`}
+      <${FailedRecord} message=${error.message} />
     </li>`)}</ol>
   <//>`;
 }
