@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from importlib.metadata import version
-from pathlib import Path
 
 from fastapi import Depends, FastAPI
 from fastapi.responses import JSONResponse
-from starlette.middleware.gzip import GZipMiddleware
-from starlette.staticfiles import StaticFiles
-from starlette.types import Receive, Scope, Send
 
 from millstream.serve import failures
 from millstream.serve.access import routes as session
 from millstream.serve.access.authorization import Access, require
 from millstream.serve.access.roles import Role
+from millstream.serve.console_files import ConsoleFiles
 from millstream.serve.data import ServedData
 from millstream.serve.live import routes as events
 from millstream.serve.live.hub import Hub
@@ -24,8 +21,6 @@ from millstream.serve.operations import applications, dead_letters, groups, topi
 from millstream.serve.operations.decoding import Decoder
 from millstream.serve.stores import kafka_streams, routes as stores
 from millstream.serve.stores.queries import StoreQueries
-
-CONSOLE = Path(__file__).parent / "console"
 
 ROUTERS = (
     session.router,
@@ -39,18 +34,6 @@ ROUTERS = (
     health.router,
     observe.router,
 )
-
-
-class ConsoleFiles(StaticFiles):
-    """The files of the console, compressed."""
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handles a request."""
-        # A server with the extension pathsend would send a file as it is.
-        extensions = {
-            name: each for name, each in scope.get("extensions", {}).items() if name != "http.response.pathsend"
-        }
-        await GZipMiddleware(super().__call__, compresslevel=6)({**scope, "extensions": extensions}, receive, send)
 
 
 def create_web(data: ServedData, access: Access) -> FastAPI:
@@ -77,5 +60,5 @@ def create_web(data: ServedData, access: Access) -> FastAPI:
     async def openapi() -> JSONResponse:
         return JSONResponse(web.openapi())
 
-    web.mount("/", ConsoleFiles(directory=CONSOLE, html=True))
+    web.mount("/", ConsoleFiles())
     return web
