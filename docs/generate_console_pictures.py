@@ -19,6 +19,7 @@ import sys
 import tempfile
 import threading
 import time
+import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -106,7 +107,23 @@ def scene(directory: Path) -> Iterator[str]:
             settings = {**part.app.config.explicit, "status": "none", "state.dir": str(directory)}
             part.app.config = Config({**settings, "commit.interval.ms": 200})
             stack.enter_context(part.app.start(mode="local"))
+        run_statements(address)
         yield address
+
+
+STATEMENTS = """
+CREATE STREAM trade_events (ticker VARCHAR KEY, price DOUBLE, size INT) WITH (KAFKA_TOPIC='trades', VALUE_FORMAT='JSON');
+CREATE TABLE volumes AS SELECT ticker, COUNT(*) AS trades, SUM(size) AS volume, MAX(price) AS highest
+  FROM trade_events GROUP BY ticker EMIT CHANGES;
+"""
+QUERY = "SELECT ticker, price, size, price * size AS amount\nFROM trade_events\nWHERE size >= 500\nEMIT CHANGES;"
+
+
+def run_statements(address: str) -> None:
+    """Creates a stream and a table in SQL."""
+    body = json.dumps({"ksql": STATEMENTS}).encode()
+    request = urllib.request.Request(f"{address}ksql", body, {"Content-Type": "application/json"})  # noqa: S310
+    urllib.request.urlopen(request, timeout=60).close()  # noqa: S310
 
 
 def generate(log: Log, part: Part, ended: threading.Event) -> None:
@@ -165,6 +182,13 @@ def open_letter(page: Page) -> None:
     page.locator("tr[data-row]").first.click()
 
 
+def run_query(page: Page) -> None:
+    """Runs a push query."""
+    page.get_by_label("SQL", exact=True).fill(QUERY)
+    page.get_by_role("button", name="Run", exact=True).click()
+    page.wait_for_timeout(SETTLE_MS)
+
+
 PHONE = (390, 780)
 ALL = (
     Picture("overview", "#/"),
@@ -175,6 +199,7 @@ ALL = (
     Picture("charts", "#/applications/stock-statistics?tab=charts"),
     Picture("stores", "#/stores/orders/deliveries"),
     Picture("topics", "#/topics/trades"),
+    Picture("sql", "#/sql", run_query),
     Picture("dead-letters", "#/dead-letters", open_letter),
 )
 

@@ -25,13 +25,13 @@ const token = (name) => getComputedStyle(document.documentElement).getPropertyVa
 /** The colours of series, as design tokens. */
 export const COLOURS = ["--series-1", "--series-2", "--series-3", "--series-4", "--series-5", "--series-6"];
 
-function options(series, { width, height, format, stacked }) {
+function options(series, { width, height, format, stacked, valueAt }) {
   const axis = { stroke: token("--muted"), grid: { stroke: token("--line"), width: 1 }, ticks: { show: false } };
   const font = `11px ${token("--font")}`;
   return {
     width,
     height,
-    padding: [8, 22, 0, 0],
+    padding: [8, 28, 0, 0],
     legend: { live: true, markers: { width: 2 } },
     cursor: { y: false, points: { size: 6 } },
     scales: { y: { range: (_chart, low, high) => [Math.min(0, low ?? 0), high > 0 ? high * 1.08 : 1] } },
@@ -50,7 +50,7 @@ function options(series, { width, height, format, stacked }) {
           fill: stacked || series.length === 1 ? `${colour}22` : undefined,
           points: { show: false },
           spanGaps: each.spanGaps ?? false,
-          value: (_chart, value) => (value === null || value === undefined ? "–" : format(value)),
+          value: (_chart, _shown, number, at) => valueAt(number - 1, at),
         };
       }),
     ],
@@ -72,7 +72,7 @@ function stack(values) {
  * @param times milliseconds, ascending.
  * @param series [{ label, values, colour }]; null where nothing is known.
  * @param format turns a value into text.
- * @param stacked whether series stand on each other; the legend then shows sums.
+ * @param stacked whether series stand on each other.
  */
 export function Chart({ times, series, format = compact, height = 150, stacked = false, label }) {
   const place = useRef();
@@ -83,8 +83,19 @@ export function Chart({ times, series, format = compact, height = 150, stacked =
   const values = series.map((each) => each.values);
   const shown = stacked ? stack(values).reverse() : values;
   const data = [times.map((ms) => ms / 1000), ...shown];
-  const latest = useRef(data);
-  latest.current = data;
+  const latest = useRef();
+  latest.current = { data, values: stacked ? [...values].reverse() : values };
+
+  /** The legend shows the value of a series itself, at the cursor or else the last. */
+  function valueAt(number, at) {
+    const value = at === null ? null : latest.current.values[number]?.[at];
+    return value === null || value === undefined ? "–" : format(value);
+  }
+
+  function showLast() {
+    const last = latest.current.data[0].length - 1;
+    if (chart.current && !(chart.current.cursor.left >= 0) && last >= 0) chart.current.setLegend({ idx: last });
+  }
 
   useEffect(() => {
     const changed = () => setTheme((number) => number + 1);
@@ -105,12 +116,15 @@ export function Chart({ times, series, format = compact, height = 150, stacked =
       if (isOver) return;
       const size = () => ({ width: Math.max(120, element.clientWidth - 12), height });
       const ordered = stacked ? series.map((each, at) => ({ colour: COLOURS[at % COLOURS.length], ...each })).reverse() : series;
-      chart.current = new uPlot(options(ordered, { ...size(), format, stacked }), latest.current, element);
+      chart.current = new uPlot(options(ordered, { ...size(), format, stacked, valueAt }), latest.current.data, element);
+      element.addEventListener("mouseleave", showLast);
+      showLast();
       observer = new ResizeObserver(() => chart.current?.setSize(size()));
       observer.observe(element);
     }, setFailed);
     return () => {
       isOver = true;
+      element.removeEventListener("mouseleave", showLast);
       observer?.disconnect();
       chart.current?.destroy();
       chart.current = null;
@@ -119,6 +133,7 @@ export function Chart({ times, series, format = compact, height = 150, stacked =
 
   useEffect(() => {
     chart.current?.setData(data);
+    showLast();
   }, [times, ...values]);
 
   if (failed) return html`<p class="empty">${failed.message}</p>`;
