@@ -112,11 +112,14 @@ def scene(directory: Path) -> Iterator[str]:
 
 
 STATEMENTS = """
-CREATE STREAM trade_events (ticker VARCHAR KEY, price DOUBLE, size INT) WITH (KAFKA_TOPIC='trades', VALUE_FORMAT='JSON');
-CREATE TABLE volumes AS SELECT ticker, COUNT(*) AS trades, SUM(size) AS volume, MAX(price) AS highest
+CREATE STREAM trade_events (ticker VARCHAR KEY, price DOUBLE, ask DOUBLE, `SIZE` INT)
+  WITH (KAFKA_TOPIC='trades', VALUE_FORMAT='JSON');
+CREATE TABLE volumes AS SELECT ticker, COUNT(*) AS trades, SUM(`SIZE`) AS volume, MAX(price) AS highest
   FROM trade_events GROUP BY ticker EMIT CHANGES;
 """
-QUERY = "SELECT ticker, price, size, price * size AS amount\nFROM trade_events\nWHERE size >= 500\nEMIT CHANGES;"
+QUERY = (
+    "SELECT ticker, price, ask, ROUND(ask - price, 2) AS spread\nFROM trade_events\nWHERE price > 100\nEMIT CHANGES;"
+)
 
 
 def run_statements(address: str) -> None:
