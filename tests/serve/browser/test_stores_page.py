@@ -1,4 +1,4 @@
-"""The page Stores: rows by key, prefix, range, window and time, pages, changes as they come, and one key that is watched."""
+"""The page Stores: rows by key, range, window and time, changes as they come, and one key that is watched."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LARGE = 9_007_199_254_740_993
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """A server of the data of `shop`, which has run. It has many customers, and shops and customers of hostile names."""
+    """A server of the data of `shop`, which has run, with many customers, and shops and customers of hostile names."""
     data = tmp_path_factory.mktemp("stores") / "data"
     shop.create_topics(data)
     shop.write_input(data)
