@@ -12,6 +12,7 @@ import argparse
 import contextlib
 import itertools
 import json
+import os
 import random
 import shutil
 import subprocess
@@ -42,7 +43,7 @@ from millstream.config import Config
 from millstream.log import Log, open_log
 
 PICTURES = Path(__file__).parent / "pictures"
-WARM_UP_SECONDS = 240.0
+WARM_UP_SECONDS = 120.0
 SETTLE_MS = 12_000
 """A page collects the rates of operators and topics itself."""
 
@@ -200,17 +201,33 @@ ALL = (
     Picture("application", "#/applications/stock-statistics"),
     Picture("application-dark", "#/applications/orders", choose_join, scheme="dark"),
     Picture("charts", "#/applications/stock-statistics?tab=charts"),
-    Picture("stores", "#/stores/orders/deliveries"),
-    Picture("topics", "#/topics/trades"),
+    Picture("stores", "#/stores/orders/deliveries", size=(1240, 600)),
+    Picture("topics", "#/topics/trades", size=(1240, 600)),
     Picture("sql", "#/sql", run_query),
     Picture("dead-letters", "#/dead-letters", open_letter),
 )
 
 
-def take(address: str) -> None:
+FONTS = """<?xml version="1.0"?>
+<fontconfig>
+  <include>/etc/fonts/fonts.conf</include>
+  <match><test name="family"><string>system-ui</string></test>
+    <edit name="family" mode="prepend" binding="strong"><string>Inter</string></edit></match>
+</fontconfig>
+"""
+"""The font of the system is Inter if it is installed (Debian's package fonts-inter)."""
+
+
+def take(address: str, directory: Path) -> None:
     """Takes all pictures."""
+    fonts = directory / "fonts.conf"
+    fonts.write_text(FONTS)
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
+        browser = playwright.chromium.launch(
+            executable_path=shutil.which("chromium"),
+            args=["--no-sandbox"],
+            env={**os.environ, "FONTCONFIG_FILE": str(fonts)},
+        )
         for picture in ALL:
             width, height = picture.size
             context = browser.new_context(color_scheme=picture.scheme, viewport={"width": width, "height": height})
@@ -241,7 +258,7 @@ def main() -> int:
         else:
             PICTURES.mkdir(exist_ok=True)
             time.sleep(WARM_UP_SECONDS)  # the charts need a history
-            take(address)
+            take(address, Path(directory))
     return 0
 
 

@@ -93,8 +93,11 @@ export function Chart({ times, series, format = compact, height = 150, stacked =
   }
 
   function showLast() {
-    const last = latest.current.data[0].length - 1;
-    if (chart.current && !(chart.current.cursor.left >= 0) && last >= 0) chart.current.setLegend({ idx: last });
+    setTimeout(() => {
+      // uPlot empties the legend when it draws, which it does after this call.
+      const last = latest.current.data[0].length - 1;
+      if (chart.current && !(chart.current.cursor.left >= 0) && last >= 0) chart.current.setLegend({ idx: last });
+    });
   }
 
   useEffect(() => {

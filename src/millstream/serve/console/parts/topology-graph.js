@@ -4,7 +4,8 @@ import { rate } from "../lib/format.js";
 import { MOST_SCHEMA, curve, graphOf, place, schemaName, shortened } from "../lib/topology.js";
 import { Problem, html, useEffect, useMemo, useRef, useState } from "../lib/ui.js";
 
-const LEAST_SCALE = 0.75;
+const LEAST_SCALE = 0.6;
+const SCROLLED_SCALE = 0.8; // of a picture that does not fit anyway
 const KINDS = { operator: "operator", topic: "topic", store: "store" };
 
 /** What is shown below the name of a vertex. */
@@ -101,7 +102,10 @@ export function TopologyGraph({ topology, rates, metrics, chosen, onChoose }) {
   useEffect(() => {
     const canvas = box.current;
     if (!canvas) return undefined;
-    const observer = new ResizeObserver(() => setFit(Math.max(LEAST_SCALE, Math.min(1, canvas.clientWidth / graph.width))));
+    const observer = new ResizeObserver(() => {
+      const whole = (canvas.clientWidth - 14) / graph.width;
+      setFit(whole < LEAST_SCALE ? SCROLLED_SCALE : Math.min(1, whole));
+    });
     observer.observe(canvas);
     return () => observer.disconnect();
   }, [graph]);
