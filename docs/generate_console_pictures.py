@@ -12,7 +12,6 @@ import argparse
 import contextlib
 import itertools
 import json
-import os
 import random
 import shutil
 import subprocess
@@ -198,7 +197,7 @@ ALL = (
     Picture("overview", "#/"),
     Picture("overview-dark", "#/", scheme="dark"),
     Picture("overview-phone", "#/", size=PHONE),
-    Picture("application", "#/applications/stock-statistics"),
+    Picture("application", "#/applications/stock-statistics", size=(1560, 800)),
     Picture("application-dark", "#/applications/orders", choose_join, scheme="dark"),
     Picture("charts", "#/applications/stock-statistics?tab=charts"),
     Picture("stores", "#/stores/orders/deliveries", size=(1240, 600)),
@@ -208,29 +207,20 @@ ALL = (
 )
 
 
-FONTS = """<?xml version="1.0"?>
-<fontconfig>
-  <include>/etc/fonts/fonts.conf</include>
-  <match><test name="family"><string>system-ui</string></test>
-    <edit name="family" mode="prepend" binding="strong"><string>Inter</string></edit></match>
-</fontconfig>
-"""
-"""The font of the system is Inter if it is installed (Debian's package fonts-inter)."""
+FONT = """addEventListener("DOMContentLoaded", () => {
+  document.documentElement.style.setProperty("--font", "Inter, system-ui");
+});"""
+"""Inter is the font if it is installed (Debian's package fonts-inter)."""
 
 
-def take(address: str, directory: Path) -> None:
+def take(address: str) -> None:
     """Takes all pictures."""
-    fonts = directory / "fonts.conf"
-    fonts.write_text(FONTS)
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(
-            executable_path=shutil.which("chromium"),
-            args=["--no-sandbox"],
-            env={**os.environ, "FONTCONFIG_FILE": str(fonts)},
-        )
+        browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
         for picture in ALL:
             width, height = picture.size
             context = browser.new_context(color_scheme=picture.scheme, viewport={"width": width, "height": height})
+            context.add_init_script(FONT)
             page = context.new_page()
             page.goto(address + picture.address)
             page.locator("main h1").wait_for()
@@ -258,7 +248,7 @@ def main() -> int:
         else:
             PICTURES.mkdir(exist_ok=True)
             time.sleep(WARM_UP_SECONDS)  # the charts need a history
-            take(address, Path(directory))
+            take(address)
     return 0
 
 

@@ -1,7 +1,7 @@
 // Charts over time by uPlot, and small ones in lines of text.
 
 import { html, useEffect, useRef, useState } from "./ui.js";
-import { compact } from "./format.js";
+import { clock, compact } from "./format.js";
 
 let library = null;
 
@@ -40,7 +40,7 @@ function options(series, { width, height, format, stacked, valueAt }) {
       { ...axis, font, size: 62, values: (_chart, splits) => splits.map((value) => format(value)) },
     ],
     series: [
-      { value: (_chart, seconds) => (seconds === null ? "–" : new Date(seconds * 1000).toLocaleTimeString()) },
+      { value: (_chart, seconds) => (seconds === null ? "–" : clock(seconds * 1000)) },
       ...series.map((each, number) => {
         const colour = token(each.colour ?? COLOURS[number % COLOURS.length]);
         return {
