@@ -125,7 +125,7 @@ def test_windows_sessions_and_versions(server: Server, console: Console) -> None
     show(page, "#/stores/shop/visits?by=key&key=north")
     expect(rows(page)).not_to_have_count(0)
     rows(page).first.click()
-    expect(page.locator(".record")).to_contain_text("window")
+    expect(page.locator(".record")).to_contain_text("window from")
     show(page, "#/stores/shop/prices")
     expect(rows(page)).to_contain_text("4")
     rows(page).click()

@@ -4,7 +4,20 @@ import { api } from "./lib/api.js";
 import { useStreamState } from "./lib/data.js";
 import { listen } from "./lib/keyboard.js";
 import { href, useRoute } from "./lib/router.js";
-import { Dialog, Head, Loading, Panel, Problem, User, html, render, useContext, useEffect, useState } from "./lib/ui.js";
+import {
+  Dialog,
+  Head,
+  Loading,
+  Panel,
+  Problem,
+  User,
+  html,
+  render,
+  useContext,
+  useEffect,
+  useRef,
+  useState,
+} from "./lib/ui.js";
 
 /** The pages: `pages/NAME.js` exports each as its default. `key` is the letter behind g. */
 const PAGES = [
@@ -94,10 +107,14 @@ const STREAM = {
 
 function Bar({ page, onHelp, onSignOut }) {
   const user = useContext(User);
+  const pages = useRef();
+  useEffect(() => {
+    pages.current.querySelector("[aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" }); // on a phone
+  }, [page]);
   const [tone, title] = STREAM[useStreamState()];
   return html`<header class="bar">
     <a class="brand" href="#/"><img src="icon.svg" alt="" width="22" height="22" /><span>Millstream</span></a>
-    <nav aria-label="Pages">
+    <nav aria-label="Pages" ref=${pages}>
       ${PAGES.map(
         (each) => html`<a href=${href(each.page ? [each.page] : [])} aria-current=${each.page === page ? "page" : null}
           title=${`g ${each.key}`}>${each.title}</a>`,
@@ -128,7 +145,12 @@ function Page({ route }) {
     if (!page) return;
     import(`./pages/${page.name}.js`).then(
       (module) => setShown({ name: page.name, component: module.default, error: null }),
-      () => setShown({ name: page.name, component: null, error: { message: "the page could not be loaded", hint: "reload it" } }),
+      () =>
+        setShown({
+          name: page.name,
+          component: null,
+          error: { message: "the page could not be loaded", hint: "reload it" },
+        }),
     );
   }, [page]);
   if (!page) return html`<${Head} title="There is no such page" /><${Panel}><p><a href="#/">Overview</a></p><//>`;

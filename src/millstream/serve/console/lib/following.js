@@ -54,14 +54,15 @@ class Rows {
  * @param poll returns the promise of the latest rows, the newest first: at the start, and again and again while there
  *   is no stream of events.
  * @param identity returns what makes a row the same row.
+ * @param shape returns a row in the form in which it is kept.
  * @param isHeld whether the page keeps what it shows, while rows are collected.
  * @param most how many rows it keeps.
  */
-export function useFollowing(channel, { poll, identity, isHeld = false, most = 500 }) {
+export function useFollowing(channel, { poll, identity, shape = (row) => row, isHeld = false, most = 500 }) {
   const [shown, setShown] = useState({ rows: [], count: 0, missed: 0, isReady: false });
   const stream = useStreamState();
   const latest = useRef({});
-  Object.assign(latest.current, { poll, identity, isHeld });
+  Object.assign(latest.current, { poll, identity, shape, isHeld });
 
   function show() {
     const each = latest.current;
@@ -76,7 +77,7 @@ export function useFollowing(channel, { poll, identity, isHeld = false, most = 5
     const { rows } = latest.current;
     try {
       const answer = (await latest.current.poll?.()) ?? [];
-      rows.add([...answer].reverse(), latest.current.identity, isNew);
+      rows.add(answer.map(latest.current.shape).reverse(), latest.current.identity, isNew);
     } catch {
       // The next attempt may succeed; the page shows the errors of its own requests.
     }
@@ -107,7 +108,7 @@ export function useFollowing(channel, { poll, identity, isHeld = false, most = 5
   useChannel(channel, (data, kind) => {
     const { rows } = latest.current;
     if (kind === "missed") rows.missed += missedOf(data, channel);
-    else rows.add([data], latest.current.identity, true);
+    else rows.add([latest.current.shape(data)], latest.current.identity, true);
     show();
   });
 

@@ -81,6 +81,7 @@ export async function runQuery(text, session, signal, on) {
     }
     const rows = [];
     for (const item of items.add(value)) {
+      if (item === null) continue; // an answer without a last item ends with null
       if (item.header) on.header(columnsOf(item.header.schema), item.header.queryId);
       else if (item.row) rows.push({ columns: item.row.columns, tombstone: item.row.tombstone ?? false });
       else if (item.finalMessage) on.final(item.finalMessage);

@@ -1,5 +1,7 @@
 // Keys of stores: as text of a query, as JSON of a channel, and as people read them.
 
+import { parseExact } from "./exact.js";
+
 const TEXT = new Set(["string", "bytes", "uuid"]);
 
 /** Whether keys of a store are written as text; else they are JSON. */
@@ -14,6 +16,16 @@ export function keyText(store, row) {
 
 /** The key of a text as JSON: a channel has it in this form. */
 export const keyJson = (store, text) => (hasTextKeys(store) ? JSON.stringify(text) : text);
+
+/** A row of an event. The server knows the serdes of SQL as text only, which has the same value in JSON. */
+export function eventRow(store, row) {
+  if (typeof row.value !== "string" || TEXT.has(String(store.value?.serde ?? "").toLowerCase())) return row;
+  try {
+    return { ...row, value: parseExact(row.value) };
+  } catch {
+    return row;
+  }
+}
 
 /** What makes a row of a store the same row. */
 export const rowIdentity = (row) => JSON.stringify([row.key ?? row.key_base64, row.window?.start, row.window?.end, row.valid_from]);

@@ -11,6 +11,7 @@ import { StoreChanges } from "../parts/store-changes.js";
 import { StoreRows } from "../parts/store-rows.js";
 
 const EVERY_MS = 3_000;
+const LIST_MS = 5_000;
 const TITLES = { rows: "Rows", changes: "Changes", schema: "Schema" };
 
 export default function Page({ parts, query }) {
@@ -21,7 +22,7 @@ export default function Page({ parts, query }) {
 
 /** The stores of all applications: { stores, error }. */
 function useStores() {
-  const applications = useData("applications", { every: EVERY_MS });
+  const applications = useData("applications", { every: LIST_MS });
   const [answer, setAnswer] = useState({ stores: null, error: null });
   useEffect(() => {
     if (!applications.data) return undefined;

@@ -5,7 +5,7 @@ import { Chart } from "../lib/charts.js";
 import { useStreamState } from "../lib/data.js";
 import { useFollowing } from "../lib/following.js";
 import { clock, compact, counted } from "../lib/format.js";
-import { keyJson, numbersOf } from "../lib/store-keys.js";
+import { eventRow, keyJson, numbersOf } from "../lib/store-keys.js";
 import { Empty, Json, Loading, Panel, Table, Tag, Value, html, useMemo, useState } from "../lib/ui.js";
 import { arrivalOf } from "./store-changes.js";
 import { Times, timesTitle } from "./store-rows.js";
@@ -60,6 +60,7 @@ export function KeyWatch({ route, application, store, text, onClose }) {
       }
     },
     identity,
+    shape: (row) => eventRow(store, row),
   });
   const shown = useMemo(() => (hasWindows ? windowsOf(rows) : rows), [rows]);
   const { times, series } = useMemo(() => pointsOf(rows), [rows]);

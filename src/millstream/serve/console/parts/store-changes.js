@@ -4,7 +4,7 @@ import { useStreamState } from "../lib/data.js";
 import { useFollowing } from "../lib/following.js";
 import { clock, count, counted } from "../lib/format.js";
 import { go, href } from "../lib/router.js";
-import { keyText } from "../lib/store-keys.js";
+import { eventRow, keyText } from "../lib/store-keys.js";
 import { Empty, Panel, Table, Tag, Value, html, useState } from "../lib/ui.js";
 import { Times, timesTitle } from "./store-rows.js";
 
@@ -20,6 +20,7 @@ export function StoreChanges({ application, store, query }) {
   const stream = useStreamState();
   const { rows, count: number, missed } = useFollowing(`store:${application}/${store.name}`, {
     identity: (row) => `${row.partition}/${row.offset}`,
+    shape: (row) => eventRow(store, row),
     isHeld,
   });
   const watch = (row) => href(["stores", application, store.name], { ...query, watch: keyText(store, row) });

@@ -95,7 +95,8 @@ function Row({ store, row, address }) {
     <div class="key-and-value">${part("key")}${part("value")}</div>
     <${Facts} facts=${[
       ["timestamp", row.timestamp === null || row.timestamp === undefined ? null : dateTime(row.timestamp, { millis: true })],
-      ["window", row.window && `${dateTime(row.window.start, { millis: true })} – ${row.window.end === null ? "" : dateTime(row.window.end, { millis: true })}`],
+      ["window from", row.window && dateTime(row.window.start, { millis: true })],
+      ["window to", row.window && row.window.end !== null ? dateTime(row.window.end, { millis: true }) : null],
       ["valid from", row.valid_from === undefined ? null : dateTime(row.valid_from, { millis: true })],
       ["valid to", row.valid_to === undefined || row.valid_to === null ? null : dateTime(row.valid_to, { millis: true })],
     ]} />
@@ -142,7 +143,7 @@ export function StoreRows({ route, application, store, query }) {
   const marked = (row) => (changed.has(rowIdentity(row)) ? "changed" : null);
   const columns = [
     { title: "Key", kind: "code", cell: (row) => html`<${Value} value=${row.key ?? row.key_base64} most=${120} />` },
-    { title: timesTitle(store), kind: "narrow times", cell: (row) => html`<${Times} row=${row} />` },
+    { title: rows.some((row) => row.window) ? timesTitle({ kind: store.kind === "session" ? "session" : "window" }) : timesTitle(store), kind: "narrow times", cell: (row) => html`<${Times} row=${row} />` },
     { title: "Value", kind: "wide", cell: (row) => html`<span class=${marked(row)} key=${marked(row) ? JSON.stringify(row.value) : "same"}><${Value} value=${row.value ?? row.value_base64} /></span>` },
   ];
   return html`<${Panel}><${Query} store=${store} query=${query} address=${address} /><//>
