@@ -1,4 +1,4 @@
-"""Every page in light and dark, and at the width of a phone. The assets are small, and part of the wheel."""
+"""Every page in light and dark, and at the width of a phone; the size of the assets, and where they come from."""
 
 from __future__ import annotations
 

@@ -58,7 +58,14 @@ function options(series, { width, height, format, stacked, valueAt }) {
 }
 
 const TIMES = (_chart, splits) =>
-  splits.map((seconds) => new Date(seconds * 1000).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", second: splits[1] - splits[0] < 60 ? "2-digit" : undefined, hour12: false }));
+  splits.map((seconds) =>
+    new Date(seconds * 1000).toLocaleTimeString([], {
+      hour: "2-digit",
+      minute: "2-digit",
+      second: splits[1] - splits[0] < 60 ? "2-digit" : undefined,
+      hour12: false,
+    }),
+  );
 
 /** Adds up the values of series, so that each stands on the one before. */
 function stack(values) {
@@ -118,8 +125,14 @@ export function Chart({ times, series, format = compact, height = 150, stacked =
     load().then((uPlot) => {
       if (isOver) return;
       const size = () => ({ width: Math.max(120, element.clientWidth - 12), height });
-      const ordered = stacked ? series.map((each, at) => ({ colour: COLOURS[at % COLOURS.length], ...each })).reverse() : series;
-      chart.current = new uPlot(options(ordered, { ...size(), format, stacked, valueAt }), latest.current.data, element);
+      const ordered = stacked
+        ? series.map((each, at) => ({ colour: COLOURS[at % COLOURS.length], ...each })).reverse()
+        : series;
+      chart.current = new uPlot(
+        options(ordered, { ...size(), format, stacked, valueAt }),
+        latest.current.data,
+        element,
+      );
       element.addEventListener("mouseleave", showLast);
       showLast();
       observer = new ResizeObserver(() => chart.current?.setSize(size()));

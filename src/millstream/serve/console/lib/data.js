@@ -71,7 +71,9 @@ export function useData(route, { parameters, every = 0, channel = null, merge = 
       return;
     }
     setAnswer((last) =>
-      last.route === question && last.data !== null ? { ...last, data: merge(last.data, event, kind) ?? last.data } : last,
+      last.route === question && last.data !== null
+        ? { ...last, data: merge(last.data, event, kind) ?? last.data }
+        : last,
     );
   });
 

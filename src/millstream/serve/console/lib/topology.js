@@ -45,12 +45,24 @@ export function graphOf(topology) {
     if (!vertices.has(id)) vertices.set(id, { id, kind, name, group, source });
     return id;
   };
-  const topic = (name, node) => add("topic", name, null, isExchange(node) ? { ...node, name } : { name, pattern: node.pattern, schema: node.schema });
-  const groups = parts.map((part) => ({ id: `group:${part.id}`, name: `${part.global ? "global table" : "sub-topology"} ${part.id}` }));
+  const topic = (name, node) =>
+    add(
+      "topic",
+      name,
+      null,
+      isExchange(node) ? { ...node, name } : { name, pattern: node.pattern, schema: node.schema },
+    );
+  const groups = parts.map((part) => ({
+    id: `group:${part.id}`,
+    name: `${part.global ? "global table" : "sub-topology"} ${part.id}`,
+  }));
   for (const part of parts) {
     for (const store of part.stores) add("store", store.name, `group:${part.id}`, store);
     for (const node of part.nodes) {
-      places.set(node.name, isExchange(node) ? topic(node.topics[0], node) : add("operator", node.name, `group:${part.id}`, node));
+      places.set(
+        node.name,
+        isExchange(node) ? topic(node.topics[0], node) : add("operator", node.name, `group:${part.id}`, node),
+      );
     }
   }
   for (const part of parts) {
@@ -60,10 +72,22 @@ export function graphOf(topology) {
       for (const name of ends) {
         const place = topic(name, node);
         const isSource = node.type === "source";
-        edges.push({ from: isSource ? place : from, to: isSource ? from : place, kind: "records", schema: node.schema, counter: `${isSource ? "read" : "written"}:${name}` });
+        edges.push({
+          from: isSource ? place : from,
+          to: isSource ? from : place,
+          kind: "records",
+          schema: node.schema,
+          counter: `${isSource ? "read" : "written"}:${name}`,
+        });
       }
       for (const child of node.children) {
-        edges.push({ from, to: places.get(child), kind: "records", schema: node.schema, counter: `out:${node.operator}` });
+        edges.push({
+          from,
+          to: places.get(child),
+          kind: "records",
+          schema: node.schema,
+          counter: `out:${node.operator}`,
+        });
       }
       for (const store of [...node.stores, ...(node.global_stores ?? [])]) {
         edges.push({ from, to: add("store", store, `group:${part.id}`, { name: store }), kind: "state" });

@@ -2,15 +2,7 @@
 
 import htm from "../vendor/htm.js";
 import { Fragment, createContext, h, render } from "../vendor/preact.js";
-import {
-  useCallback,
-  useContext,
-  useEffect,
-  useLayoutEffect,
-  useMemo,
-  useRef,
-  useState,
-} from "../vendor/hooks.js";
+import { useCallback, useContext, useEffect, useLayoutEffect, useMemo, useRef, useState } from "../vendor/hooks.js";
 import { useNow } from "./data.js";
 import { ago, dateTime, inline, pretty } from "./format.js";
 
@@ -73,7 +65,8 @@ export function State({ state, late = false }) {
 }
 
 /** A short mark. Tones: calm, good, busy, warn, bad. */
-export const Tag = ({ tone = "calm", children, title }) => html`<span class=${`tag ${tone}`} title=${title}>${children}</span>`;
+export const Tag = ({ tone = "calm", children, title }) =>
+  html`<span class=${`tag ${tone}`} title=${title}>${children}</span>`;
 
 /** An error of a request. */
 export function Problem({ error, retry = null }) {
@@ -125,7 +118,8 @@ export function Table({ columns, rows, keyOf, onOpen = null, isOpen = () => fals
   return html`<div class="scroll"><table aria-label=${label}>
     <thead><tr>${columns.map((column) => html`<th class=${column.kind}>${column.title}</th>`)}</tr></thead>
     <tbody>
-      ${rows.map((row) => html`<${Fragment} key=${keyOf(row)}>
+      ${rows.map(
+        (row) => html`<${Fragment} key=${keyOf(row)}>
         <tr
           data-row=${onOpen ? "" : null}
           tabindex=${onOpen ? 0 : null}
@@ -135,7 +129,8 @@ export function Table({ columns, rows, keyOf, onOpen = null, isOpen = () => fals
           ${columns.map((column) => html`<td class=${column.kind}>${column.cell(row)}</td>`)}
         </tr>
         ${details && isOpen(row) && html`<tr class="details"><td colspan=${columns.length}>${details(row)}</td></tr>`}
-      <//>`)}
+      <//>`,
+      )}
     </tbody>
   </table></div>`;
 }
@@ -183,14 +178,18 @@ export function Action({ run, confirm = null, children, class: more = "", disabl
   }
   return html`<button class=${more} title=${title} disabled=${disabled || state === "busy"}
       onClick=${() => (confirm ? setState("asking") : start())}>${children}</button>
-    ${state === "asking" &&
-    html`<${Dialog} title=${confirm.title ?? "Please confirm"} onClose=${() => setState("ready")}>
+    ${
+      state === "asking" &&
+      html`<${Dialog} title=${confirm.title ?? "Please confirm"} onClose=${() => setState("ready")}>
       <p>${confirm.text}</p>
       <footer><button onClick=${() => setState("ready")}>Cancel</button>
         <button class="primary" onClick=${start}>${confirm.yes ?? "Continue"}</button></footer>
-    <//>`}
-    ${error &&
-    html`<${Dialog} title="That did not work" onClose=${() => setError(null)}><${Problem} error=${error} /><//>`}`;
+    <//>`
+    }
+    ${
+      error &&
+      html`<${Dialog} title="That did not work" onClose=${() => setError(null)}><${Problem} error=${error} /><//>`
+    }`;
 }
 
 /** Links that choose a part of a page: [{ id, title, href }]. */

@@ -7,7 +7,21 @@ import { bytes, compact, count, dateTime, duration, rate } from "../lib/format.j
 import { onEscape } from "../lib/keyboard.js";
 import { go, href } from "../lib/router.js";
 import {
-  Action, Age, Empty, Facts, Head, Loading, Panel, Problem, State, Tabs, Tag, html, useEffect, useMay, useState,
+  Action,
+  Age,
+  Empty,
+  Facts,
+  Head,
+  Loading,
+  Panel,
+  Problem,
+  State,
+  Tabs,
+  Tag,
+  html,
+  useEffect,
+  useMay,
+  useState,
 } from "../lib/ui.js";
 import { ApplicationCharts } from "../parts/application-charts.js";
 import { FailedRecord } from "../parts/failed-record.js";
@@ -70,8 +84,10 @@ function Phases({ phases, unit }) {
   const sum = parts.reduce((total, [, seconds]) => total + seconds, 0);
   if (!sum) return null;
   return html`<div class="phases" aria-label=${`The last ${unit} by phase`}>
-    <div class="bar-of">${parts.map(([name, seconds], at) => html`<i key=${name} title=${name}
-      style=${{ flexGrow: seconds / sum, background: `var(--series-${(at % 6) + 1})` }} />`)}</div>
+    <div class="bar-of">${parts.map(
+      ([name, seconds], at) => html`<i key=${name} title=${name}
+      style=${{ flexGrow: seconds / sum, background: `var(--series-${(at % 6) + 1})` }} />`,
+    )}</div>
     <p>${parts.map(([name, seconds], at) => html`<span><i style=${{ background: `var(--series-${(at % 6) + 1})` }} />${name} ${duration(seconds * 1000)}</span>`)}</p>
   </div>`;
 }
@@ -80,7 +96,9 @@ function Topology({ application, answer, rates, history, chosen, choose, unit })
   useEffect(() => onEscape(() => choose(null)), [choose]);
   if (answer.error) return html`<${Panel}><${Empty}>${answer.error.message}<//><//>`;
   if (!answer.data) return html`<${Panel}><${Loading} /><//>`;
-  const details = chosen && html`<${VertexDetails} chosen=${chosen} topology=${answer.data} application=${application} rates=${rates}
+  const details =
+    chosen &&
+    html`<${VertexDetails} chosen=${chosen} topology=${answer.data} application=${application} rates=${rates}
     history=${history} onClose=${() => choose(null)} />`;
   return html`<div class=${details ? "with-details" : null}>
       <${Panel} class="picture"><${TopologyGraph} topology=${answer.data} rates=${rates} metrics=${application.metrics} chosen=${chosen} onChoose=${choose} /><//>
@@ -96,22 +114,26 @@ function Topology({ application, answer, rates, history, chosen, choose, unit })
 function Dropped({ metrics }) {
   const rows = Object.entries(metrics?.dropped ?? {}).sort(([, one], [, other]) => other - one);
   return html`<${Panel} title="Dropped records" aside=${html`<a href="#/dead-letters">dead letters</a>`}>
-    ${rows.length
-      ? html`<ul class="pairs">${rows.map(([reason, number]) => html`<li><span>${reason}</span><strong>${count(number)}</strong></li>`)}</ul>`
-      : html`<${Empty}>None.<//>`}
+    ${
+      rows.length
+        ? html`<ul class="pairs">${rows.map(([reason, number]) => html`<li><span>${reason}</span><strong>${count(number)}</strong></li>`)}</ul>`
+        : html`<${Empty}>None.<//>`
+    }
   <//>`;
 }
 
 function Errors({ errors }) {
   if (!errors?.length) return html`<${Panel}><${Empty}>There were no errors in this run.<//><//>`;
   return html`<${Panel} title="The last errors">
-    <ol class="errors">${[...errors].reverse().map((error) => html`<li key=${error.time} data-row="" tabindex="0">
+    <ol class="errors">${[...errors].reverse().map(
+      (error) => html`<li key=${error.time} data-row="" tabindex="0">
       <header><time title=${dateTime(error.time)}><${Age} ms=${error.time} /></time> <${Tag} tone=${error.code === "retry" ? "warn" : "bad"}>${error.code}<//>
         ${error.at && html`<code>${error.at}</code>`}</header>
       <pre>${error.message}</pre>
       ${error.hint && html`<p class="hint">${error.hint}</p>`}
       <${FailedRecord} message=${error.message} />
-    </li>`)}</ol>
+    </li>`,
+    )}</ol>
   <//>`;
 }
 
@@ -123,10 +145,14 @@ function Configuration({ application }) {
   const rows = Object.entries(answer.data).filter(([name]) => name.includes(text.trim().toLowerCase()));
   return html`<${Panel} title="Configuration" aside=${html`<input data-search placeholder="search" aria-label="Search" value=${text}
       onInput=${(event) => setText(event.target.value)} />`}>
-    ${rows.length
-      ? html`<div class="scroll"><table class="configuration"><tbody>${rows.map(([name, value]) => html`<tr key=${name}><td class="code">${name}</td>
-          <td class="code wide">${value === null ? html`<span class="null">not set</span>` : String(value)}</td></tr>`)}</tbody></table></div>`
-      : html`<${Empty}>There is no such key, or the application has not reported its configuration.<//>`}
+    ${
+      rows.length
+        ? html`<div class="scroll"><table class="configuration"><tbody>${rows.map(
+            ([name, value]) => html`<tr key=${name}><td class="code">${name}</td>
+          <td class="code wide">${value === null ? html`<span class="null">not set</span>` : String(value)}</td></tr>`,
+          )}</tbody></table></div>`
+        : html`<${Empty}>There is no such key, or the application has not reported its configuration.<//>`
+    }
   <//>`;
 }
 
@@ -140,10 +166,12 @@ function Choice() {
   return html`<${Head} title="Applications" />
     ${answer.error && html`<${Problem} error=${answer.error} />`}
     ${answer.data && !applications.length && html`<${Panel}><${Empty}>No application has run on this data yet.<//><//>`}
-    <div class="cards">${applications.map((each) => html`<a class="panel card" key=${each.id} data-row="" href=${href(["applications", each.id])}>
+    <div class="cards">${applications.map(
+      (each) => html`<a class="panel card" key=${each.id} data-row="" href=${href(["applications", each.id])}>
       <strong>${each.id}</strong><${State} state=${each.state} late=${each.late} />
       <small>${rate(each.rate_in)} in · ${rate(each.rate_out)} out · lag ${compact(each.lag)}</small>
-    </a>`)}</div>`;
+    </a>`,
+    )}</div>`;
 }
 
 export default function Page({ parts, query }) {
@@ -163,7 +191,8 @@ function Application({ id, query }) {
   const unit = application?.mode === "micro_batch" ? "batch" : "commit";
   const address = (changes) => href(["applications", id], { ...query, ...changes });
   const choose = (vertex) => go(address({ part: vertex }), { replace: true });
-  if (answer.error && !application) return html`<${Head} title=${id} /><${Problem} error=${answer.error} retry=${answer.reload} />`;
+  if (answer.error && !application)
+    return html`<${Head} title=${id} /><${Problem} error=${answer.error} retry=${answer.reload} />`;
   if (!application) return html`<${Head} title=${id} /><${Loading} />`;
   const failure = application.error ?? null;
   const tabs = Object.entries(TITLES).map(([name, title]) => ({
@@ -178,13 +207,19 @@ function Application({ id, query }) {
       actions=${html`<${Switch} id=${id} applications=${others.data?.applications} /><${Commands} application=${application} reload=${answer.reload} />`} />
     ${answer.error && html`<${Problem} error=${answer.error} />`}
     ${failure && html`<div class="problem" role="alert"><strong>The application has failed</strong><pre>${failure.message}</pre>${failure.hint && html`<p>${failure.hint}</p>`}</div>`}
-    ${application.state === "KILLED" && html`<div class="problem" role="alert"><strong>The process was killed</strong>
-      <p>It ended without a last report. Its state is that of its last commit. Start it again: it continues from there.</p></div>`}
+    ${
+      application.state === "KILLED" &&
+      html`<div class="problem" role="alert"><strong>The process was killed</strong>
+      <p>It ended without a last report. Its state is that of its last commit. Start it again: it continues from there.</p></div>`
+    }
     ${application.problem && html`<div class="note"><strong>No progress</strong><pre>${application.problem}</pre></div>`}
     <${Figures} application=${application} history=${history.data} unit=${unit} />
     <${Tabs} tabs=${tabs} current=${tab} />
-    ${tab === "topology" && html`<${Topology} application=${application} answer=${topology} rates=${rates} history=${history.data}
-      chosen=${query.part ?? null} choose=${choose} unit=${unit} />`}
+    ${
+      tab === "topology" &&
+      html`<${Topology} application=${application} answer=${topology} rates=${rates} history=${history.data}
+      chosen=${query.part ?? null} choose=${choose} unit=${unit} />`
+    }
     ${tab === "charts" && html`<${ApplicationCharts} history=${history} unit=${unit} />`}
     ${tab === "errors" && html`<${Errors} errors=${application.errors} />`}
     ${tab === "configuration" && html`<${Configuration} application=${application} />`}`;

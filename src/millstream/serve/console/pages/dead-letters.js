@@ -4,7 +4,23 @@ import { api, path } from "../lib/api.js";
 import { useData } from "../lib/data.js";
 import { count, dateTime } from "../lib/format.js";
 import { go, href } from "../lib/router.js";
-import { Action, Age, Empty, Facts, Head, Json, Loading, Panel, Problem, Table, Tag, Value, html, useMay, useState } from "../lib/ui.js";
+import {
+  Action,
+  Age,
+  Empty,
+  Facts,
+  Head,
+  Json,
+  Loading,
+  Panel,
+  Problem,
+  Table,
+  Tag,
+  Value,
+  html,
+  useMay,
+  useState,
+} from "../lib/ui.js";
 
 const EVERY_MS = 4_000;
 const NAMES = ["exception", "source", "contract", "rule"];
@@ -35,7 +51,11 @@ function Letter({ topic, letter, onDone }) {
     <${Facts} facts=${[
       ["exception", shortName(letter.exception)],
       ["time", dateTime(letter.timestamp, { millis: true })],
-      ["from", source && html`<a href=${href(["topics", source.topic])}>${source.topic}</a> partition ${source.partition}, offset ${source.offset}`],
+      [
+        "from",
+        source &&
+          html`<a href=${href(["topics", source.topic])}>${source.topic}</a> partition ${source.partition}, offset ${source.offset}`,
+      ],
       ["contract", contract && contract.name],
       ["rule", contract && contract.rule],
       ["dead letter", `partition ${letter.partition}, offset ${letter.offset}`],
@@ -62,11 +82,32 @@ function Letters({ topic, group, isPending, onDone }) {
   const { records } = answer.data;
   const keyOf = (letter) => `${letter.partition}/${letter.offset}`;
   const columns = [
-    { title: "Time", kind: "narrow", cell: (letter) => html`<span title=${dateTime(letter.timestamp)}>${dateTime(letter.timestamp)}</span>` },
-    { title: "Key", kind: "code", cell: (letter) => html`<${Value} value=${letter.key ?? letter.key_base64} most=${60} />` },
-    { title: "Value", kind: "wide", cell: (letter) => html`<${Value} value=${letter.value ?? letter.value_base64} most=${200} />` },
+    {
+      title: "Time",
+      kind: "narrow",
+      cell: (letter) => html`<span title=${dateTime(letter.timestamp)}>${dateTime(letter.timestamp)}</span>`,
+    },
+    {
+      title: "Key",
+      kind: "code",
+      cell: (letter) => html`<${Value} value=${letter.key ?? letter.key_base64} most=${60} />`,
+    },
+    {
+      title: "Value",
+      kind: "wide",
+      cell: (letter) => html`<${Value} value=${letter.value ?? letter.value_base64} most=${200} />`,
+    },
     { title: "Error", kind: "optional", cell: (letter) => html`<${Value} value=${letter.message} most=${120} />` },
-    { title: "", kind: "narrow", cell: (letter) => (letter.replayed ? html`<${Tag} tone="good">replayed<//>` : letter.returned ? html`<${Tag} tone="warn">failed again<//>` : null) },
+    {
+      title: "",
+      kind: "narrow",
+      cell: (letter) =>
+        letter.replayed
+          ? html`<${Tag} tone="good">replayed<//>`
+          : letter.returned
+            ? html`<${Tag} tone="warn">failed again<//>`
+            : null,
+    },
   ];
   if (!records.length) return html`<${Empty}>There is none${isPending ? " that is to be replayed" : ""}.<//>`;
   const done = (result) => {
@@ -96,13 +137,16 @@ function Cause({ topic, group, isOpen, open, isPending, reload }) {
       </span>
       <small class="when">last <${Age} ms=${group.last} /></small>
     </div>
-    ${isOpen && html`<div class="of-cause">
+    ${
+      isOpen &&
+      html`<div class="of-cause">
       <div class="actions">
         <${Replay} topic=${topic} choice=${selection(group)} number=${group.pending} onDone=${done}>Replay all ${count(group.pending)}<//>
         ${result && html`<${Tag} tone="good">${outcome(result)}<//>`}
       </div>
       <${Letters} topic=${topic} group=${group} isPending=${isPending} onDone=${done} />
-    </div>`}
+    </div>`
+    }
   <//>`;
 }
 
@@ -115,7 +159,9 @@ export default function DeadLetters({ parts, query }) {
   const identity = (topic, group) => JSON.stringify([topic, ...NAMES.map((name) => group[name])]);
   const matches = (topic, group) =>
     (!isPending || group.pending > 0) &&
-    [topic, group.message, ...NAMES.map((name) => group[name])].some((each) => (each ?? "").toLowerCase().includes(text.toLowerCase()));
+    [topic, group.message, ...NAMES.map((name) => group[name])].some((each) =>
+      (each ?? "").toLowerCase().includes(text.toLowerCase()),
+    );
   const shown = topics.map(({ topic, groups }) => [topic, groups.filter((group) => matches(topic, group))]);
   const number = topics.reduce((sum, { groups }) => sum + groups.reduce((count, group) => count + group.count, 0), 0);
   return html`<${Head} title="Dead letters" aside=${answer.data && `${count(number)} records`}
@@ -123,9 +169,16 @@ export default function DeadLetters({ parts, query }) {
         <input data-search placeholder="search causes" aria-label="Search causes" value=${text} onInput=${(event) => setText(event.target.value)} />`} />
     ${answer.error && html`<${Problem} error=${answer.error} retry=${answer.reload} />`}
     ${answer.isLoading && html`<${Loading} />`}
-    ${answer.data && !number && html`<${Panel}><${Empty}>There are none. An application writes the records that it cannot process to the topic
-      <code> errors.dead.letter.queue.topic.name</code> of its configuration.<//><//>`}
-    ${shown.map(([topic, groups]) => groups.length > 0 && html`<section class="causes" key=${topic}>
+    ${
+      answer.data &&
+      !number &&
+      html`<${Panel}><${Empty}>There are none. An application writes the records that it cannot process to the topic
+      <code> errors.dead.letter.queue.topic.name</code> of its configuration.<//><//>`
+    }
+    ${shown.map(
+      ([topic, groups]) =>
+        groups.length > 0 &&
+        html`<section class="causes" key=${topic}>
       <h2><a href=${href(["topics", topic])}>${topic}</a></h2>
       ${groups.map((group) => {
         const id = identity(topic, group);
@@ -133,6 +186,7 @@ export default function DeadLetters({ parts, query }) {
         return html`<${Cause} key=${id} topic=${topic} group=${group} isOpen=${isOpen} isPending=${isPending} reload=${answer.reload}
           open=${() => go(address({ cause: isOpen ? null : id }), { replace: true })} />`;
       })}
-    </section>`)}
+    </section>`,
+    )}
     ${number > 0 && shown.every(([, groups]) => !groups.length) && html`<${Panel}><${Empty}>No cause matches.<//><//>`}`;
 }

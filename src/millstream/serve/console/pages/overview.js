@@ -6,7 +6,21 @@ import { useChannel, useData } from "../lib/data.js";
 import { Rates, Series } from "../lib/figures.js";
 import { bytes, compact, count, duration, rate } from "../lib/format.js";
 import { go, href } from "../lib/router.js";
-import { Age, Empty, Head, Loading, Panel, Problem, State, Table, Tag, html, useEffect, useRef, useState } from "../lib/ui.js";
+import {
+  Age,
+  Empty,
+  Head,
+  Loading,
+  Panel,
+  Problem,
+  State,
+  Table,
+  Tag,
+  html,
+  useEffect,
+  useRef,
+  useState,
+} from "../lib/ui.js";
 
 const EVERY_MS = 2_000;
 const MOST_TOPICS = 12;
@@ -95,7 +109,10 @@ function Problems({ applications }) {
 const ALERT_COLUMNS = [
   { title: "State", kind: "narrow", cell: (each) => html`<${State} state=${each.state} />` },
   { title: "Rule", cell: (each) => each.rule },
-  { title: "Application", cell: (each) => html`<a href=${href(["applications", each.application])}>${each.application}</a>` },
+  {
+    title: "Application",
+    cell: (each) => html`<a href=${href(["applications", each.application])}>${each.application}</a>`,
+  },
   { title: "Message", kind: "wide", cell: (each) => html`<span title=${each.message}>${each.message}</span>` },
   { title: "Since", kind: "number", cell: (each) => html`<${Age} ms=${each.ended ?? each.since} />` },
 ];
@@ -103,12 +120,16 @@ const ALERT_COLUMNS = [
 function Alerts({ alerts }) {
   if (alerts.error?.isMissing) return null;
   const rank = { firing: 0, pending: 1, resolved: 2 };
-  const rows = [...(alerts.data?.alerts ?? [])].sort((one, other) => rank[one.state] - rank[other.state] || other.since - one.since);
+  const rows = [...(alerts.data?.alerts ?? [])].sort(
+    (one, other) => rank[one.state] - rank[other.state] || other.since - one.since,
+  );
   return html`<${Panel} title="Alerts" aside=${alerts.data && `${alerts.data.rules.length} rules`}>
     ${alerts.error && html`<${Problem} error=${alerts.error} />`}
-    ${rows.length
-      ? html`<${Table} label="Alerts" columns=${ALERT_COLUMNS} rows=${rows.slice(0, 20)} keyOf=${(each) => `${each.rule}/${each.application}/${each.since}`} />`
-      : html`<${Empty}>No alert is firing or pending.<//>`}
+    ${
+      rows.length
+        ? html`<${Table} label="Alerts" columns=${ALERT_COLUMNS} rows=${rows.slice(0, 20)} keyOf=${(each) => `${each.rule}/${each.application}/${each.since}`} />`
+        : html`<${Empty}>No alert is firing or pending.<//>`
+    }
   <//>`;
 }
 
@@ -121,12 +142,23 @@ function Topics() {
   useEffect(() => {
     if (!topics.data) return;
     // Records of a compacted topic can be removed: then its number falls, and the rate is that of a new start.
-    rates.current.add(Date.now(), null, Object.fromEntries(topics.data.topics.map((topic) => [topic.name, topic.records])));
+    rates.current.add(
+      Date.now(),
+      null,
+      Object.fromEntries(topics.data.topics.map((topic) => [topic.name, topic.records])),
+    );
   }, [topics.data]);
   const flow = new Map(rows.map((topic) => [topic.name, rates.current.of(topic.name)]));
-  const shown = [...rows].sort((one, other) => (flow.get(other.name) ?? 0) - (flow.get(one.name) ?? 0) || (one.name < other.name ? -1 : 1));
+  const shown = [...rows].sort(
+    (one, other) => (flow.get(other.name) ?? 0) - (flow.get(one.name) ?? 0) || (one.name < other.name ? -1 : 1),
+  );
   const columns = [
-    { title: "Topic", kind: "wide", cell: (topic) => html`<a href=${href(["topics", topic.name])}>${topic.name}</a>${topic.internal && html` <${Tag}>internal<//>`}` },
+    {
+      title: "Topic",
+      kind: "wide",
+      cell: (topic) =>
+        html`<a href=${href(["topics", topic.name])}>${topic.name}</a>${topic.internal && html` <${Tag}>internal<//>`}`,
+    },
     { title: "Partitions", kind: "number", cell: (topic) => count(topic.partitions) },
     { title: "Records", kind: "number", cell: (topic) => compact(topic.records) },
     { title: "Rate", kind: "number", cell: (topic) => rate(flow.get(topic.name)) },
@@ -136,12 +168,16 @@ function Topics() {
     ${topics.error && html`<${Problem} error=${topics.error} />`}
     ${topics.isLoading && html`<${Loading} />`}
     ${topics.data && !shown.length && html`<${Empty}>There are no topics.<//>`}
-    ${shown.length > 0 && html`<${Table} label="Topics" columns=${columns} rows=${shown.slice(0, MOST_TOPICS)} keyOf=${(topic) => topic.name}
-      onOpen=${(topic) => go(href(["topics", topic.name]))} />`}
+    ${
+      shown.length > 0 &&
+      html`<${Table} label="Topics" columns=${columns} rows=${shown.slice(0, MOST_TOPICS)} keyOf=${(topic) => topic.name}
+      onOpen=${(topic) => go(href(["topics", topic.name]))} />`
+    }
   <//>`;
 }
 
-const merged = (data, event) => (Array.isArray(event.applications) ? { ...data, applications: event.applications } : null);
+const merged = (data, event) =>
+  Array.isArray(event.applications) ? { ...data, applications: event.applications } : null;
 
 export default function Overview() {
   const answer = useData("applications", { every: EVERY_MS, channel: "applications", merge: merged });
@@ -162,13 +198,18 @@ export default function Overview() {
   return html`<${Head} title="Overview" />
     ${answer.error && html`<${Problem} error=${answer.error} retry=${answer.reload} />`}
     ${answer.isLoading && html`<${Loading} />`}
-    ${answer.data && html`<${Tiles} applications=${applications} firing=${firing} />
+    ${
+      answer.data &&
+      html`<${Tiles} applications=${applications} firing=${firing} />
       <${Problems} applications=${applications} />
       <${Panel} title="Applications">
-        ${applications.length
-          ? html`<${Table} label="Applications" columns=${COLUMNS} rows=${applications} keyOf=${(each) => each.id}
+        ${
+          applications.length
+            ? html`<${Table} label="Applications" columns=${COLUMNS} rows=${applications} keyOf=${(each) => each.id}
               onOpen=${(each) => go(link(each))} />`
-          : html`<${Empty}>No application has run on this data yet. Start one: <code>app.run()</code><//>`}
+            : html`<${Empty}>No application has run on this data yet. Start one: <code>app.run()</code><//>`
+        }
       <//>
-      <div class="columns uneven"><${Topics} /><${Alerts} alerts=${alerts} /></div>`}`;
+      <div class="columns uneven"><${Topics} /><${Alerts} alerts=${alerts} /></div>`
+    }`;
 }

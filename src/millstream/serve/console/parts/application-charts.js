@@ -5,16 +5,41 @@ import { bytes, compact, duration, rate } from "../lib/format.js";
 import { Empty, Loading, Panel, html } from "../lib/ui.js";
 
 const CHARTS = [
-  { title: "Records per second", format: rate, series: [["rate_in", "in"], ["rate_out", "out"]] },
+  {
+    title: "Records per second",
+    format: rate,
+    series: [
+      ["rate_in", "in"],
+      ["rate_out", "out"],
+    ],
+  },
   { title: "Lag", format: compact, series: [["lag", "records behind"]], colour: "--series-3" },
-  { title: "Latency, 95th percentile", format: duration, series: [["latency_ms", "event time"], ["processing_ms", "processing"]] },
-  { title: "Stream time behind the clock", format: duration, series: [["stream_lag_ms", "behind"]], colour: "--series-5" },
+  {
+    title: "Latency, 95th percentile",
+    format: duration,
+    series: [
+      ["latency_ms", "event time"],
+      ["processing_ms", "processing"],
+    ],
+  },
+  {
+    title: "Stream time behind the clock",
+    format: duration,
+    series: [["stream_lag_ms", "behind"]],
+    colour: "--series-5",
+  },
   { title: "State", format: bytes, series: [["state_bytes", "size"]], colour: "--series-4" },
   { title: "Memory", format: bytes, series: [["memory_bytes", "processes"]], colour: "--series-6" },
   {
     title: "Dropped records per second",
     format: rate,
-    series: [["dropped", "dropped"], ["late", "late"], ["failed", "failed"], ["dead_letters", "dead letters"], ["violations", "contract violations"]],
+    series: [
+      ["dropped", "dropped"],
+      ["late", "late"],
+      ["failed", "failed"],
+      ["dead_letters", "dead letters"],
+      ["violations", "contract violations"],
+    ],
     isSparse: true,
   },
 ];

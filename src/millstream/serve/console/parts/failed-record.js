@@ -11,7 +11,9 @@ const PLACE = /\(topic ([\w.-]+), partition (\d+), offset (\d+)/;
 /** Reads the record at which the message of an error points. Nothing, if it points at none, or the record is gone. */
 export function FailedRecord({ message }) {
   const [, topic, partition, offset] = PLACE.exec(message) ?? [];
-  const answer = useData(topic ? `topics/${path(topic)}/records` : null, { parameters: { partition, offset, limit: 1 } });
+  const answer = useData(topic ? `topics/${path(topic)}/records` : null, {
+    parameters: { partition, offset, limit: 1 },
+  });
   const record = answer.data?.records[0];
   if (!record || String(record.offset) !== offset) return null;
   return html`<details class="failed-record" open>

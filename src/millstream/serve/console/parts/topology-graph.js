@@ -60,11 +60,14 @@ function Vertex({ vertex, isChosen, onChoose, rates, metrics }) {
     <${Shape} ...${vertex} />
     <text class="name" y=${below ? -3 : 4}>${shortened(vertex.name)}</text>
     ${below && html`<text class="figure" y="13">${below}</text>`}
-    ${lost > 0 && html`<g class="lost" transform=${`translate(${vertex.width / 2 - 2},${-vertex.height / 2 + 2})`}>
+    ${
+      lost > 0 &&
+      html`<g class="lost" transform=${`translate(${vertex.width / 2 - 2},${-vertex.height / 2 + 2})`}>
       <title>${`${lost.toLocaleString("en-US")} records dropped`}</title>
       <rect x=${-14 - String(lost).length * 3} y="-8" width=${22 + String(lost).length * 6} height="15" rx="7.500" />
       <text x="-3" y="3">−${lost.toLocaleString("en-US")}</text>
-    </g>`}
+    </g>`
+    }
   </g>`;
 }
 
@@ -73,9 +76,13 @@ function Edge({ edge, rates, parents, isNear }) {
   const value = isState ? null : flow(edge, rates, parents);
   return html`<g class=${`edge ${edge.kind} ${value ? "moving" : ""} ${isNear ? "near" : ""}`}>
     <path d=${curve(edge.points)} marker-end=${isState ? null : "url(#arrow)"} />
-    ${!isState && edge.x !== undefined && html`<text x=${edge.x} y=${edge.y - 5}>${value === null ? "" : rate(value)}</text>
+    ${
+      !isState &&
+      edge.x !== undefined &&
+      html`<text x=${edge.x} y=${edge.y - 5}>${value === null ? "" : rate(value)}</text>
       <text class="schema" x=${edge.x} y=${edge.y + 12}>
-        <title>${edge.schema?.value?.type ?? "no schema is known"}</title>${shortened(schemaName(edge.schema), MOST_SCHEMA)}</text>`}
+        <title>${edge.schema?.value?.type ?? "no schema is known"}</title>${shortened(schemaName(edge.schema), MOST_SCHEMA)}</text>`
+    }
   </g>`;
 }
 
@@ -109,7 +116,8 @@ export function TopologyGraph({ topology, rates, metrics, chosen, onChoose }) {
     observer.observe(canvas);
     return () => observer.disconnect();
   }, [graph]);
-  if (graph.error) return html`<${Problem} error=${{ message: "the topology could not be drawn", hint: "see its text on the page Configuration" }} />`;
+  if (graph.error)
+    return html`<${Problem} error=${{ message: "the topology could not be drawn", hint: "see its text on the page Configuration" }} />`;
   const parents = new Map();
   for (const edge of graph.edges) parents.set(edge.to, (parents.get(edge.to) ?? 0) + 1);
   const scale = fit * zoom;
@@ -122,14 +130,20 @@ export function TopologyGraph({ topology, rates, metrics, chosen, onChoose }) {
             <path d="M0 0.500 8 4 0 7.500z" />
           </marker>
         </defs>
-        ${graph.groups.map((group) => html`<g class="group" key=${group.id}>
+        ${graph.groups.map(
+          (group) => html`<g class="group" key=${group.id}>
           <rect x=${group.x - group.width / 2} y=${group.y - group.height / 2} width=${group.width} height=${group.height} rx="10" />
           <text x=${group.x - group.width / 2 + 10} y=${group.y - group.height / 2 + 15}>${group.name}</text>
-        </g>`)}
-        ${graph.edges.map((edge, number) => html`<${Edge} key=${number} edge=${edge} rates=${rates} parents=${parents}
-          isNear=${chosen !== null && (edge.from === chosen || edge.to === chosen)} />`)}
-        ${graph.vertices.map((vertex) => html`<${Vertex} key=${vertex.id} vertex=${vertex} rates=${rates} metrics=${metrics}
-          isChosen=${vertex.id === chosen} onChoose=${onChoose} />`)}
+        </g>`,
+        )}
+        ${graph.edges.map(
+          (edge, number) => html`<${Edge} key=${number} edge=${edge} rates=${rates} parents=${parents}
+          isNear=${chosen !== null && (edge.from === chosen || edge.to === chosen)} />`,
+        )}
+        ${graph.vertices.map(
+          (vertex) => html`<${Vertex} key=${vertex.id} vertex=${vertex} rates=${rates} metrics=${metrics}
+          isChosen=${vertex.id === chosen} onChoose=${onChoose} />`,
+        )}
       </svg>
     </div>
     <footer>

@@ -8,22 +8,32 @@ import { Facts, Panel, Tag, html, useMemo } from "../lib/ui.js";
 
 const KINDS = { operator: "Operator", topic: "Topic", store: "Store" };
 
-const Type = ({ schema }) => (schema ? html`<code title=${schema.type}>${schema.name ?? schema.type ?? schema.serde}</code>` : html`<span class="muted">unknown</span>`);
+const Type = ({ schema }) =>
+  schema
+    ? html`<code title=${schema.type}>${schema.name ?? schema.type ?? schema.serde}</code>`
+    : html`<span class="muted">unknown</span>`;
 
 function Fields({ title, schema }) {
   return html`<div class="schema">
     <h3>${title}</h3>
     <p><${Type} schema=${schema} /> ${schema?.serde && html`<small>${schema.serde}${schema.nullable ? ", nullable" : ""}</small>`}</p>
-    ${schema?.fields?.length > 0 && html`<ul>${schema.fields.map((field) => html`<li><code>${field.name}</code>
+    ${
+      schema?.fields?.length > 0 &&
+      html`<ul>${schema.fields.map(
+        (field) => html`<li><code>${field.name}</code>
       <small>${field.type}${field.nullable ? ", nullable" : ""}</small>
-      ${Object.keys(field.tags ?? {}).map((tag) => html`<${Tag}>${tag}<//>`)}</li>`)}</ul>`}
+      ${Object.keys(field.tags ?? {}).map((tag) => html`<${Tag}>${tag}<//>`)}</li>`,
+      )}</ul>`
+    }
   </div>`;
 }
 
-const links = (names, to) => (names.length ? names.map((name, at) => html`${at > 0 && ", "}<a href=${to(name)}>${name}</a>`) : null);
+const links = (names, to) =>
+  names.length ? names.map((name, at) => html`${at > 0 && ", "}<a href=${to(name)}>${name}</a>`) : null;
 
 function operatorFacts({ source }, application, rates) {
-  const figures = application.metrics?.nodes?.[source.operator] ?? application.metrics?.operators?.[source.operator] ?? {};
+  const figures =
+    application.metrics?.nodes?.[source.operator] ?? application.metrics?.operators?.[source.operator] ?? {};
   const store = (name) => href(["stores", application.id, name]);
   const lines = [
     ...Object.entries(source.functions ?? {}).map(([option, at]) => [option, html`<code>${at}</code>`]),
@@ -43,7 +53,12 @@ function operatorFacts({ source }, application, rates) {
       ...lines,
     ],
     dropped: Object.entries(figures.dropped ?? {}),
-    schemas: source.schema ? [["Key", source.schema.key], ["Value", source.schema.value]] : [],
+    schemas: source.schema
+      ? [
+          ["Key", source.schema.key],
+          ["Value", source.schema.value],
+        ]
+      : [],
   };
 }
 
@@ -64,7 +79,12 @@ function topicFacts({ name, source }, application, rates) {
       ["", source.pattern ? null : html`<a href=${href(["topics", name])}>records</a>`],
     ],
     dropped: Object.entries(figures.dropped ?? {}),
-    schemas: source.schema ? [["Key", source.schema.key], ["Value", source.schema.value]] : [],
+    schemas: source.schema
+      ? [
+          ["Key", source.schema.key],
+          ["Value", source.schema.value],
+        ]
+      : [],
   };
 }
 
@@ -80,7 +100,10 @@ function storeFacts({ name, source }, application, rates) {
       ["", html`<a href=${href(["stores", application.id, name])}>rows</a>`],
     ],
     dropped: [],
-    schemas: [["Key", source.key_schema], ["Value", source.value_schema]],
+    schemas: [
+      ["Key", source.key_schema],
+      ["Value", source.value_schema],
+    ],
   };
 }
 
@@ -100,11 +123,17 @@ export function VertexDetails({ chosen, topology, application, rates, history, o
       aside=${html`<${Tag}>${KINDS[vertex.kind]}<//><button class="plain" onClick=${onClose} aria-label="Close" title="Close (Esc)">✕</button>`}>
     <div class="body">
       <${Facts} facts=${facts} />
-      ${dropped.length > 0 && html`<div class="dropped"><h3>Dropped records</h3>
-        <ul>${dropped.map(([reason, number]) => html`<li><span>${reason}</span> <strong>${count(number)}</strong></li>`)}</ul></div>`}
+      ${
+        dropped.length > 0 &&
+        html`<div class="dropped"><h3>Dropped records</h3>
+        <ul>${dropped.map(([reason, number]) => html`<li><span>${reason}</span> <strong>${count(number)}</strong></li>`)}</ul></div>`
+      }
       <div class="schemas">${schemas.map(([title, schema]) => html`<${Fields} title=${title} schema=${schema} />`)}</div>
     </div>
-    ${series.length > 0 && html`<${Chart} label="Records per second over the last hour" times=${history.times} height=${120}
-      series=${series} format=${(value) => rate(value)} />`}
+    ${
+      series.length > 0 &&
+      html`<${Chart} label="Records per second over the last hour" times=${history.times} height=${120}
+      series=${series} format=${(value) => rate(value)} />`
+    }
   <//>`;
 }
