@@ -1,5 +1,7 @@
 """Runs two applications in one Spark session on endless data, and shows their results live in the terminal.
 
+A server beside them shows them in a web page, whose address is printed first.
+
     python examples/demo.py [--seconds N] [--keep]
 
 Generators write words and trades to an embedded log in a temporary directory. The applications are those of
@@ -38,8 +40,10 @@ from rich.text import Text
 
 from millstream import App, MillstreamError
 from millstream.config import Config
+from millstream.errors import SetupError
 from millstream.log import Log, open_log
 from millstream.runtime.lifecycle import State
+from millstream.runtime.observe.server import DEFAULT, Server
 
 HISTORY_MS = 60_000
 """The data starts in the past, so that there are results at once."""
@@ -114,6 +118,7 @@ def run(directory: Path, seconds: float | None) -> None:
         stack.callback(ended.set)
         for demo in demos:
             demo.app.config = Config({**{key: demo.app.config[key] for key in demo.app.config}, "status": "none"})
+        start_server(stack, directory)
         screen = Screen(log, console, started)
         with screen:
             for demo in demos:
@@ -127,6 +132,18 @@ def run(directory: Path, seconds: float | None) -> None:
                 for handle in screen.handles:
                     handle.stop()
     console.print(NEXT, highlight=False, soft_wrap=True)
+
+
+def start_server(stack: contextlib.ExitStack, directory: Path) -> None:
+    """Starts the server of the web page, which prints its address. Without its packages, there is no page."""
+    for address in (DEFAULT, "127.0.0.1:0"):  # a free port, if another process uses that of the default
+        try:
+            stack.enter_context(Server(None, Config({"state.dir": str(directory)}), address))
+        except SetupError as error:
+            problem = error
+        else:
+            return
+    print(f"There is no web page: {problem.message} ({problem.hint})")
 
 
 def generate(log: Log, demo: Demo, ended: threading.Event) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
 import signal
 import subprocess
 import time
+import urllib.request
 from pathlib import Path
 
 import pytest
@@ -36,6 +38,24 @@ def clone(directory: Path) -> None:
 
 def words(output: str) -> list[str]:
     return re.findall(r"words: (\w+ \d+)", output)
+
+
+def assert_page_moves(output: str) -> None:
+    """Asserts that the server whose address is printed shows two applications that process records."""
+    match = re.search(r"the console is at (http://\S+)#code=(\S+)", output)
+    assert match is not None, output
+    opener = urllib.request.build_opener(urllib.request.HTTPCookieProcessor())
+    body, headers = json.dumps({"code": match[2]}).encode(), {"Content-Type": "application/json"}
+    opener.open(urllib.request.Request(f"{match[1]}api/v1/session", body, headers)).close()
+    deadline = time.monotonic() + PATIENCE
+    while True:
+        with opener.open(f"{match[1]}api/v1/applications") as answer:
+            applications = json.load(answer)["applications"]
+        moving = {each["id"] for each in applications if each["state"] == "RUNNING" and each["rate_in"] > 0}
+        if moving == {"word-count", "stock-statistics"}:
+            return
+        assert time.monotonic() < deadline, applications
+        time.sleep(0.2)
 
 
 def test_make_demo_in_a_fresh_clone(tmp_path: Path) -> None:
@@ -67,6 +87,7 @@ def test_make_demo_in_a_fresh_clone(tmp_path: Path) -> None:
             assert make.poll() is None, printed.read_text()
             assert time.monotonic() < deadline, printed.read_text()
             time.sleep(0.2)
+        assert_page_moves(printed.read_text())
         os.killpg(make.pid, signal.SIGINT)  # as a terminal does
         assert make.wait(60) in {0, -signal.SIGINT}, printed.read_text()  # SIGINT ends make itself
     finally:

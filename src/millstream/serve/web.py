@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from importlib.metadata import version
-from pathlib import Path
 
 from fastapi import APIRouter, Depends, FastAPI, Request
 from fastapi.responses import HTMLResponse, JSONResponse
-from starlette.staticfiles import StaticFiles
 
 from millstream.serve import failures
 from millstream.serve.access import routes as session
 from millstream.serve.access.authorization import Access, require
 from millstream.serve.access.roles import Role
+from millstream.serve.console_files import ConsoleFiles
 from millstream.serve.ksql import console as sql_console, routes as ksql
 from millstream.serve.live import routes as events
 from millstream.serve.observe import health, routes as observe
@@ -20,8 +19,6 @@ from millstream.serve.operations import applications, dead_letters, groups, topi
 from millstream.serve.reference import POLICY, as_html
 from millstream.serve.services import Services
 from millstream.serve.stores import kafka_streams, routes as stores
-
-CONSOLE = Path(__file__).parent / "console"
 
 ROUTERS = (
     session.router,
@@ -78,5 +75,5 @@ def create_routes() -> FastAPI:
     for router in ROUTERS:
         web.include_router(router, responses=failures.RESPONSES)
     web.include_router(reference)
-    web.mount("/", StaticFiles(directory=CONSOLE, html=True))
+    web.mount("/", ConsoleFiles())
     return web

@@ -1,4 +1,4 @@
-"""Starts the server beside an application, as a process of its own: queries take no time from the application."""
+"""Starts the server beside applications, as a process of its own: queries take no time from them."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ _SERVED = ("bootstrap.servers", "schema.registry.", "security.", "ssl.", "sasl."
 
 
 class Server:
-    """The process of a server that serves one application. It ends with the context, or with this process.
+    """The process of a server. It ends with the context, or with this process.
 
     Args:
-        application: The application id.
+        application: The application that it serves; None: all of the data directory.
         config: The configuration of the application.
         address: Host and port; True: the default address.
 
@@ -37,7 +37,7 @@ class Server:
         ConfigError: The text is not an address of loopback.
     """
 
-    def __init__(self, application: str, config: Config, address: str | bool) -> None:
+    def __init__(self, application: str | None, config: Config, address: str | bool) -> None:
         host, port = parse_address(DEFAULT if address is True else str(address))
         self._options = {
             "host": host,

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Any, TypeAlias
 
-from millstream.errors import Position, SqlStatementError, suggestion
+from millstream.errors import SqlStatementError, suggestion
 from millstream.sql.binder.bound import Bound
 from millstream.sql.catalog.sources import PSEUDO_COLUMNS, ROWTIME, WINDOW_BOUNDS, DataSource
 from millstream.sql.closures import compile_bound
@@ -120,7 +120,7 @@ def inserted_row(statement: tree.InsertValues, source: DataSource, environment: 
     return record_of(source, evaluated(source, columns, statement.values, environment), statement.at)
 
 
-def check_target(source: DataSource, columns: Sequence[str], at: Position | None = None) -> None:
+def check_target(source: DataSource, columns: Sequence[str], at: tree.Position | None = None) -> None:
     """Checks that rows with these columns can be inserted into a source.
 
     Raises:
@@ -141,7 +141,7 @@ def check_target(source: DataSource, columns: Sequence[str], at: Position | None
             raise SqlStatementError(f"Cannot insert into HEADER columns: {name}", at=at)
 
 
-def record_of(source: DataSource, row: Mapping[str, Any], at: Position | None = None) -> InsertedRow:
+def record_of(source: DataSource, row: Mapping[str, Any], at: tree.Position | None = None) -> InsertedRow:
     """Returns the record of a row, whose values fit the columns.
 
     Raises:
