@@ -10,13 +10,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.serve.reported import START, Reported, observer_of, original_report
+from tests.serve.reported import START, Reported, original_report
 from tests.serve.servers import wait_until
 
 from millstream.errors import ConfigError
 from millstream.log import open_log
+from millstream.serve.data import ServedData
 from millstream.serve.observe.alerts.configuration import Webhook, load_configuration
 from millstream.serve.observe.alerts.delivery import Deliveries, WebhookTarget
+from millstream.serve.observe.observer import Observer
+from millstream.serve.options import ServeOptions
 
 SECRET = "hunter2-token"
 
@@ -142,21 +145,25 @@ def test_a_receiver_that_is_away_is_tried_again(capfd: pytest.CaptureFixture[str
 
 
 @pytest.fixture
-def observed(data: Path, shop_data: Path) -> Callable[[str], Any]:
+def observed(data: Path, shop_data: Path) -> Iterator[Callable[[str], Observer]]:
     """Observes an application that has failed, with a configuration of alerts."""
+    served = []
 
-    def observe(configuration: str) -> Any:
+    def observe(configuration: str) -> Observer:
         Reported(data, original_report(shop_data)).write(0, state="ERROR")
         file = data.parent / "alerts.toml"
         file.write_text(configuration)
-        observer = observer_of(data, file)
+        served.append(ServedData(ServeOptions(data=str(data), alerts=file)))
+        observer = Observer(served[-1])
         observer.observe(START)
         return observer
 
-    return observe
+    yield observe
+    for each in served:
+        each.close()
 
 
-def test_an_alert_is_written_to_a_topic(data: Path, observed: Callable[[str], Any]) -> None:
+def test_an_alert_is_written_to_a_topic(data: Path, observed: Callable[[str], Observer]) -> None:
     with open_log(data) as log:
         observer = observed('[alerts]\nlog = false\n[alerts.topic]\nname = "alarms"\n')
         wait_until(lambda: [topic for topic in log.topics() if topic.name == "alarms"], "the topic")
@@ -170,7 +177,7 @@ def test_an_alert_is_written_to_a_topic(data: Path, observed: Callable[[str], An
 
 
 def test_an_alert_that_was_not_delivered_is_delivered_by_the_next_server(
-    receiver: Receiver, observed: Callable[[str], Any], monkeypatch: pytest.MonkeyPatch
+    receiver: Receiver, observed: Callable[[str], Observer], data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ALERT_URL", receiver.url)
     receiver.may_answer.clear()
@@ -181,7 +188,7 @@ def test_an_alert_that_was_not_delivered_is_delivered_by_the_next_server(
     second = observed(configuration)
     receiver.may_answer.set()
     wait_until(lambda: len(receiver.taken) == 2, "the second attempt")
-    wait_until(lambda: '"told":true' in next((first._data.directory / "alerts").glob("*.json")).read_text(), "the note")
+    wait_until(lambda: '"told":true' in (data / "alerts" / "shop.json").read_text(), "the note")
     second.stop()
     observed(configuration).stop()
     assert len(receiver.taken) == 2

@@ -60,6 +60,20 @@ def test_totals_of_a_new_run_begin_at_zero(reported: Reported, sampled: Callable
     assert history["series"]["rate_in"] == [None, 10.0]
 
 
+def test_a_run_that_has_just_started_counts_from_its_start_on(
+    data: Path, reported: Reported, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("time.time", lambda: START / 1000 + 30)
+    reported.metrics["records"]["in"] = 50
+    reported.drop("processing error", 10)
+    reported.write(5000)
+    observer = observer_of(data)
+    observer.observe(START + 5000)
+    assert observer.history("shop")["series"]["rate_in"] == [10.0]
+    assert "failed records" in {alert["rule"] for alert in observer.alerts.read()["alerts"]}
+    observer.stop()
+
+
 def test_a_sample_without_a_new_report_repeats_the_last_one(
     reported: Reported, observer: Observer, sampled: Callable[..., dict[str, Any]]
 ) -> None:

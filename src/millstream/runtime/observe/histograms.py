@@ -17,11 +17,10 @@ class Histogram:
     """Counts observations by bucket, from the start of the application on.
 
     >>> histogram = Histogram((0.1, 1.0))
-    >>> histogram.add(0.1)
-    ... histogram.add(0.5, 2)
-    ... histogram.add(7)
+    >>> histogram.add(0.25)
+    >>> histogram.add(7, 2)
     >>> histogram.read()
-    {'bounds': [0.1, 1.0], 'counts': [1, 2, 1], 'sum': 8.1}
+    {'bounds': [0.1, 1.0], 'counts': [0, 1, 2], 'sum': 14.25}
 
     Args:
         bounds: The upper bounds of the buckets, in ascending order. A last bucket has everything above.

@@ -27,6 +27,9 @@ INTERVAL_MS = 5000
 KEPT_MS = 3_600_000
 """How long samples are kept."""
 
+_JUST_STARTED_MS = 60_000
+"""Runs that began so long before the observer count from their start on: a server beside an application is younger."""
+
 _MOST_APPLICATIONS = 500
 
 
@@ -48,6 +51,7 @@ class Observer:
     def __init__(self, data: ServedData, interval_ms: int = INTERVAL_MS) -> None:
         self._data = data
         self.interval_ms = interval_ms
+        self._began = int(time.time() * 1000) - _JUST_STARTED_MS
         self._lock = threading.Lock()
         self._samplers: dict[str, Sampler] = {}
         self._histories: dict[str, History] = {}
@@ -96,7 +100,7 @@ class Observer:
         for report in reports:
             name = report.application
             with self._lock:
-                sample = self._samplers.setdefault(name, Sampler()).sample(report)
+                sample = self._samplers.setdefault(name, Sampler(self._began)).sample(report)
                 history = self._histories.get(name)
                 if sample and history is None and len(self._histories) < _MOST_APPLICATIONS:
                     history = self._histories[name] = History(KEPT_MS // self.interval_ms)

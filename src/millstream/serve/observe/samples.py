@@ -20,9 +20,14 @@ class Sampler:
 
     Totals begin again with each run. Between the last report of a run and the first one of the next, what the new run
     has done counts.
+
+    Args:
+        since: A run that began after this time, in milliseconds, counts from its start on. Of an earlier one, another
+            server may have seen the beginning.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, since: int) -> None:
+        self._since = since
         self._last: tuple[str, int, dict[str, float], dict[str, list[int]]] | None = None
         self._sample: Sample = {}
 
@@ -32,13 +37,17 @@ class Sampler:
         Without a new report since the last sample, the sample is the last one.
         """
         metrics = report.content.get("metrics")
-        if not report.is_live or report.is_late or not metrics:
+        if not report.is_live or not metrics:
             self._last, self._sample = None, {}
+            return {}
+        if report.is_late:
             return {}
         run, time = report.content["run"], report.content["time"]
         last = self._last
         if last is not None and last[:2] == (run, time):
             return self._sample
+        if last is None and report.content["started"] >= self._since:
+            last = run, report.content["started"], {}, {}
         totals, histograms = _totals(metrics), _histograms(metrics)
         self._last = run, time, totals, histograms
         sample: Sample = {
