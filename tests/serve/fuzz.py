@@ -24,6 +24,7 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis.errors import Unsatisfiable
 from schemathesis import APIOperation, Case, GenerationMode
 from schemathesis.checks import load_all_checks, not_a_server_error
+from schemathesis.core.failures import Failure, FailureGroup
 from schemathesis.core.result import Ok
 from schemathesis.specs.openapi.checks import (
     content_type_conformance,
@@ -84,6 +85,7 @@ def fuzz(client: Client, count: int, start: int) -> Findings:
         session.trust_env = False
         session.headers["Authorization"] = f"Bearer {client.token}"
         for operation in operations:
+            print(f"{findings.sent:6} {operation.label}", file=sys.stderr, flush=True)
             for mode in modes:
                 _send(operation, mode, each, start, session, f"http://{client.host}:{client.port}", findings)
     return findings
@@ -124,21 +126,21 @@ def _check(operation: APIOperation, case: Case, session: Any, url: str, findings
         response = case.call(url, session=session, timeout=_STREAM_TIMEOUT if is_stream else _TIMEOUT)
     except requests.exceptions.Timeout as error:
         if not is_stream:
-            findings.failures[operation.label, "timeout"] = f"{case.as_curl_command()}\n{error}"
+            findings.failures[operation.label, "timeout"] = f"{case.as_curl_command()[:2000]}\n{error}"
         return
     except (requests.exceptions.ConnectionError, requests.exceptions.ChunkedEncodingError) as error:
         if not is_stream:
-            findings.failures[operation.label, "connection"] = f"{case.as_curl_command()}\n{error}"
+            findings.failures[operation.label, "connection"] = f"{case.as_curl_command()[:2000]}\n{error}"
         return
     findings.statuses[response.status_code] += 1
     body = response.content or b""
     if b"Traceback (most recent call last)" in body or (response.status_code >= 500 and response.status_code != 503):
-        findings.failures[operation.label, "server error"] = f"{case.as_curl_command()}\n{body[:1000]!r}"
+        findings.failures[operation.label, "server error"] = f"{case.as_curl_command()[:2000]}\n{body[:1000]!r}"
     for check in CHECKS:
         try:
             case.validate_response(response, checks=[check], excluded_checks=[not_a_server_error])
-        except Exception as error:  # noqa: BLE001  (a group of failures)
-            findings.failures[operation.label, check.__name__] = f"{case.as_curl_command()}\n{error}"
+        except (Failure, FailureGroup) as error:
+            findings.failures[operation.label, check.__name__] = f"{case.as_curl_command()[:2000]}\n{str(error)[:2000]}"
 
 
 def main() -> int:

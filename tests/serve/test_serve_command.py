@@ -111,11 +111,12 @@ def token_of(command: Run, *options: str) -> str:
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_the_command_serves_until_it_is_ended(data: Path, command: Run, number: int) -> None:
     token = token_of(command, "anna", "--role", "operator")
-    with open_log(data) as log:
-        log.create_topic("orders")
     with started(data, "serve", "--port", "0") as process:
         address = address_of(data, process)
         assert "#code=" in address
+        assert f"there is no log in {data} yet" in " ".join(printed(data).split())
+        with open_log(data) as log:
+            log.create_topic("orders")
         assert client_of(address, token=token).get("/api/v1/topics").json()["topics"][0]["name"] == "orders"
         process.send_signal(number)
         assert process.wait(30) == 0, printed(data)

@@ -97,6 +97,9 @@ def serve(
         print_note("warning: --auth off: every process and every user of this machine is an admin of the server")
     if options.insecure and options.certificate is None:
         print_note("warning: --insecure: tokens and records are sent unencrypted, unless a proxy in front has TLS")
+    location = location_of(data, options.config)
+    if location.cluster is None and not location.views.exists():
+        print_note(f"there is no log in {location.directory} yet; it is served as soon as there is one")
     ServerProcess(options).run(announce)
     sys.stdout.flush()
     sys.stderr.flush()
