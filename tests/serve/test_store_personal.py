@@ -13,7 +13,7 @@ import pytest
 from tests.serve.client import Client
 from tests.serve.servers import Server, start_server
 
-from millstream import App, avro, contract
+from millstream import App, avro, contract, tumbling
 from millstream.log import ProducerRecord, open_log
 from millstream.schemas.python_types import Tags
 from millstream.schemas.registries import registry_of
@@ -33,12 +33,16 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     data: Path = tmp_path_factory.mktemp("people") / "data"
     app = App("people", state_dir=str(data), status="none")
     app.table("people", key=avro(Person), value=dict, contract=contract(tags={"mail": "pii"}), store="people")
+    visits = app.stream("visits", key=avro(Person), value=str).group_by_key().windowed_by(tumbling("1m")).count()
+    visits.filter(lambda _count: True, store="windowed")
     with open_log(data) as log:
         log.create_topic("people")
+        log.create_topic("visits")
         keys = avro(Person).bind(SerdeContext("people", True, registry_of(app.id, app.config)))
         for name in ("anna", "beat", "cleo"):
             value = json.dumps({"mail": f"{name}@x", "n": 1}).encode()
             log.produce("people", [ProducerRecord(keys.serialize(Person(name)), value, 1)])
+            log.produce("visits", [ProducerRecord(keys.serialize(Person(name)), b"x", 61_000)])
     app.run(mode="local", until_caught_up=True)
     with start_server(data) as server:
         yield server
@@ -61,6 +65,17 @@ def test_viewers_do_not_see_personal_fields_of_keys_and_values(server: Server) -
         (row,) = server.viewer.post(ROWS, {"keys": keys}).json()["rows"]
         assert row["key"] == {"name": HIDDEN}
     assert server.viewer.get("/state/keyvalues/people/all").json()[0] == {"key": hidden[0], "value": hidden[1]}
+
+
+def test_viewers_do_not_see_personal_fields_of_keys_with_windows(server: Server) -> None:
+    path = "/api/v1/applications/people/stores/windowed/rows"
+    window = {"start": 60_000, "end": 120_000}
+    rows = server.viewer.get(path).json()["rows"]
+    assert [(row["key"], row["window"]) for row in rows] == [({"name": HIDDEN}, window)] * 3
+    rows = server.operator.get(path).json()["rows"]
+    assert (rows[0]["key"], rows[0]["window"]) == ({"name": "anna"}, window)
+    key = json.dumps({"key": {"name": "beat"}, "start": 60_000})
+    assert [row["key"] for row in server.operator.get(path, key=key).json()["rows"]] == [{"name": "beat"}]
 
 
 def test_a_cursor_does_not_show_a_hidden_key(server: Server) -> None:
