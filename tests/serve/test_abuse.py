@@ -288,12 +288,11 @@ def test_headers_that_are_too_large_are_refused(shop_server: Server) -> None:
 
 def test_requests_that_never_end_do_not_keep_others_from_an_answer(shop_server: Server) -> None:
     port = shop_server.port
-    connections = [socket.create_connection(("127.0.0.1", port)) for _ in range(100)]
+    connections = [socket.create_connection(("127.0.0.1", port)) for _ in range(300)]
     try:
-        for connection in connections:
-            connection.sendall(
-                f"POST /api/v1/session HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nContent-Length: 99\r\n\r\n{{".encode()
-            )
+        head = f"POST /api/v1/session HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nContent-Length: 99\r\n\r\n{{"
+        for number, connection in enumerate(connections):
+            connection.sendall(head.encode()[: (0, 20, None)[number % 3]])  # nothing, a part of the head, of the body
         assert shop_server.anonymous().get("/healthz").status == 200
         assert shop_server.viewer.get(APPLICATIONS).status == 200
     finally:
@@ -316,8 +315,11 @@ def test_a_request_without_an_answer_in_time_is_told_to_try_again(tmp_path: Path
     async def send(message: Any) -> None:
         messages.append(message)
 
+    async def receive() -> Any:
+        await asyncio.Event().wait()
+
     scope = {"type": "http", "method": "GET", "path": "/", "headers": [(b"host", b"127.0.0.1:8088")]}
-    asyncio.run(guard(scope, lambda: asyncio.sleep(60), send))
+    asyncio.run(guard(scope, receive, send))
     assert messages[0]["status"] == 503
     assert (b"retry-after", b"1") in messages[0]["headers"]
     assert "no answer after" in json.loads(messages[1]["body"])["error"]["message"]

@@ -187,7 +187,7 @@ def test_pages_have_each_record_once_and_in_order(data: Path, newest: bool, limi
         senders = Senders(server)
         cursor, records, pages = None, [], 0
         while pages == 0 or cursor is not None:
-            query = {"newest": str(newest).lower(), "limit": limit, "cursor": cursor}
+            query: dict[str, Any] = {"newest": str(newest).lower(), "limit": limit, "cursor": cursor}
             page = senders.get("/api/v1/topics/numbers/records", **query)
             assert 0 < len(page["records"]) <= limit
             records += page["records"]

@@ -29,10 +29,10 @@ def routes() -> dict[str, dict[str, Requirement | None]]:
     """The required roles of all routes of the server, by path and method."""
     by_path: dict[str, dict[str, Requirement | None]] = {}
     for context in iter_route_contexts(create_routes().routes):
-        route = context.original_route
-        if isinstance(route, APIRoute):
-            for method in route.methods:
-                path = re.sub(r":\w+\}", "}", context.path)  # the description has no converters
+        if isinstance(context.original_route, APIRoute):
+            assert context.path is not None
+            path = re.sub(r":\w+\}", "}", context.path)  # the description of the API has no converters
+            for method in context.methods or ():
                 by_path.setdefault(path, {})[method] = required(context.dependant)
     return by_path
 

@@ -55,7 +55,14 @@ class NewRecord(BaseModel):
 class NewRecords(BaseModel):
     """Records to write, in one transaction."""
 
-    records: Annotated[list[NewRecord], Field(min_length=1, max_length=MOST_RECORDS)]
+    records: Annotated[
+        list[NewRecord],
+        Field(
+            min_length=1,
+            max_length=MOST_RECORDS,
+            description="Keys and values are JSON, by the serdes of the topic. Headers are pairs of a name and a text.",
+        ),
+    ]
 
 
 @router.get("", summary="All topics")
@@ -85,7 +92,9 @@ class Page(BaseModel):
     from_time: Annotated[int | None, Field(ge=0, lt=_INT64, description="From this time on, in milliseconds.")] = None
     newest: Annotated[bool, Field(description="The newest records first.")] = False
     limit: Annotated[int, Field(ge=1, le=MOST_RECORDS, description="The largest number of records.")] = 50
-    cursor: Annotated[str | None, Field(max_length=20_000, description="The cursor of the answer before.")] = None
+    cursor: Annotated[
+        str | None, Field(max_length=16_000, pattern="^[ -~]*$", description="The cursor of the answer before.")
+    ] = None
 
 
 @router.get("/{topic}/records", summary="Records of a topic")
