@@ -53,7 +53,11 @@ class PageQuery(BaseModel):
     limit: Annotated[int, Field(ge=1, le=MOST_ROWS, description="The largest number of rows.")] = MOST_ROWS
     cursor: Annotated[
         str | None,
-        Field(max_length=MOST_CHARACTERS, description="The header X-Millstream-Cursor of the answer before."),
+        Field(
+            max_length=MOST_CHARACTERS,
+            pattern=PATTERN,
+            description="The header X-Millstream-Cursor of the answer before.",
+        ),
     ] = None
 
 
