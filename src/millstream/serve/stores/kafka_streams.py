@@ -49,7 +49,9 @@ register_url_convertor("storekey", _KeyInPath())
 class PageQuery(BaseModel):
     """The page of rows that a request asks for."""
 
-    application: Annotated[str | None, Field(max_length=300, description="As for a single row.")] = None
+    application: Annotated[
+        str | None, Field(max_length=300, description="The application, if the server serves several.")
+    ] = None
     limit: Annotated[int, Field(ge=1, le=MOST_ROWS, description="The largest number of rows.")] = MOST_ROWS
     cursor: Annotated[
         str | None,
@@ -140,7 +142,7 @@ async def windows(
     principal: Viewer,
     page: Page,
 ) -> Response:
-    """Returns the windows of a key that start in a range of time; a row has the key ``key@start``."""
+    """Returns the windows of a key that start in a range of time; a row has the key `key@start`."""
     queries = queries_of(request)
     definition = await _of_kind(queries, principal, page.application, store, "window", "session")
     data = await _key(queries, definition, key, "key")

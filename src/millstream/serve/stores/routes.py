@@ -79,12 +79,12 @@ class RowsQuery(_Strict):
 class Keys(_Strict):
     """The keys that a request asks for, as JSON."""
 
-    keys: Annotated[list[Any], Field(min_length=1, max_length=MOST_ROWS)]
-    time_from: Time = None
-    time_to: Time = None
-    as_of: Time = None
-    at_least: AtLeast = 0
-    wait_ms: WaitMs = 0
+    keys: Annotated[list[Any], Field(min_length=1, max_length=MOST_ROWS, description="The keys as JSON.")]
+    time_from: Annotated[Time, Field(description="As in a query.")] = None
+    time_to: Annotated[Time, Field(description="As in a query.")] = None
+    as_of: Annotated[Time, Field(description="As in a query.")] = None
+    at_least: Annotated[AtLeast, Field(description="As in a query.")] = 0
+    wait_ms: Annotated[WaitMs, Field(description="As in a query.")] = 0
 
 
 @router.get("/{application}/stores", summary="The stores of an application")
