@@ -60,7 +60,7 @@ def test_the_pages_of_a_query_have_each_row_once(
 
 @pytest.mark.parametrize(
     "cursor",
-    ["", "x", "AAAA", ".AAAA", "-_-", "A" * 15_999, "lcQIMSPDbizqpnUAxAgAAAAAAQRibwAA"],
+    ["", "x", "AAAA", ".AAAA", "-_-", "A" * 15_999, "lcQIMSPDbizqpnUAxAgA"],
     ids=lambda cursor: ascii(cursor[:8]),
 )
 def test_a_cursor_that_is_none_is_refused(kinds_server: Server, cursor: str) -> None:
