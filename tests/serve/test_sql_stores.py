@@ -43,7 +43,7 @@ def test_the_tables_of_sql_queries_are_read(data: Path, serving: Serving) -> Non
 
         def paths() -> dict[str, str]:
             names = [each["id"] for each in server.viewer.get("/api/v1/applications").json()["applications"]]
-            stores = {}
+            stores: dict[str, str] = {}
             for name in names:
                 path = f"/api/v1/applications/{name}/stores"
                 stores |= {

@@ -175,7 +175,7 @@ def test_many_keys_are_answered_in_their_order(kinds_server: Server) -> None:
         ("numbers", {"key": "x"}, "key: the key is not JSON, as the serde long needs it"),
         ("numbers", {"key": "1.5"}, "key: long serde: cannot write 1.5"),
         ("numbers", {"key": str(2**63)}, "key: long serde: cannot write 9223372036854775808"),
-        ("numbers", {"key": "[" * 10_000}, "key: the key is not JSON"),
+        ("numbers", {"key": "[" * 4_000}, "key: the key is not JSON"),
         ("numbers", {"key": "null"}, "key: a key is not null"),
         ("numbers", {"key": "NaN"}, "key: the key is not JSON"),
         ("blobs", {"key": "?"}, "key: it is not base64"),

@@ -113,10 +113,6 @@ def prefix_of_text(store: StoreDefinition, text: str) -> Bounds:
 def row_as_json(store: StoreDefinition, row: ViewRow) -> dict[str, Any]:
     """Returns a row as JSON. Bytes that cannot be decoded are in ``key_base64`` and ``value_base64``."""
     content = as_field("key", row.key, store.key)
-    key = content.get("key")
-    if window_bytes(store.key) and isinstance(key, dict):  # a key-value store whose keys have windows
-        has_end = getattr(store.key, "size_ms", 0) is not None
-        content = {"key": key["key"], "window": {"start": key["start"], "end": key["end"] if has_end else None}}
     content |= as_field("value", row.value, store.value)
     content["timestamp"] = row.timestamp if store.timestamped and row.timestamp >= 0 else None
     if store.kind == "window":
@@ -127,6 +123,16 @@ def row_as_json(store: StoreDefinition, row: ViewRow) -> dict[str, Any]:
     elif store.kind == "versioned":
         content |= {"timestamp": row.timestamp, "valid_from": row.timestamp, "valid_to": row.until}
     return content
+
+
+def with_window(store: StoreDefinition, row: dict[str, Any]) -> dict[str, Any]:
+    """Returns a row whose key contains a window with the window beside the key."""
+    key = row.get("key")
+    if not window_bytes(store.key) or not isinstance(key, dict):
+        return row
+    has_end = getattr(store.key, "size_ms", 0) is not None
+    window = {"start": key["start"], "end": key["end"] if has_end else None}
+    return {**row, "key": key["key"], "window": window}
 
 
 def missing_row(store: StoreDefinition, key: bytes) -> dict[str, Any]:

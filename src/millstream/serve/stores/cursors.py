@@ -15,8 +15,11 @@ from fastapi import HTTPException
 from millstream.serve.stores.definitions import StoreDefinition
 from millstream.views.pages import Place, Selection
 
-MOST_CHARACTERS = 60_000
+MOST_CHARACTERS = 16_000
 """The longest cursor. A line of a request is limited to 64 kB."""
+
+PATTERN = "^[A-Za-z0-9_.-]*$"
+_LONGEST_KEY = 10_000
 
 _PREFIX = "."
 """The first character of a random name: it does not occur in base64."""
@@ -30,7 +33,7 @@ class Cursors:
     """Makes and reads cursors.
 
     A cursor has the place itself, so it is valid as long as the store exists. If the key of the place is hidden from
-    the sender, the cursor is a random name, and the server keeps the place for a while.
+    the sender, or is long, the cursor is a random name, and the server keeps the place for a while.
     """
 
     def __init__(self) -> None:
@@ -46,7 +49,7 @@ class Cursors:
             hide: The sender may not see the key of the place.
         """
         digest = _digest(store, selection)
-        if not hide:
+        if not hide and len(place[1]) <= _LONGEST_KEY:
             data = msgspec.msgpack.encode((digest, *place))
             return base64.urlsafe_b64encode(data).decode().rstrip("=")
         cursor = _PREFIX + secrets.token_urlsafe(16)

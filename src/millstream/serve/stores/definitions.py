@@ -15,7 +15,7 @@ from millstream.core.names import check_name
 from millstream.errors import UnknownStoreError, suggestion
 from millstream.serde import Serde, SerdeContext
 from millstream.serve.data import ServedData
-from millstream.serve.stores.serdes import Registry, reads_registry, serde_of
+from millstream.serve.stores.serdes import Registry, inner_key_schema, reads_registry, serde_of
 from millstream.state.spec import StoreKind
 
 _LOOK_AGAIN = 0.25
@@ -41,6 +41,7 @@ class StoreDefinition:
         operator: The operator that it belongs to.
         sub_topology: The number of its sub-topology; None if the application has not reported it.
         schemas: The names of the serdes and the schemas of keys and values, as `App.describe` has them.
+        inner_key: The schema of the keys in keys with windows, if they have one.
         reads_registry: A serde may have to ask the schema registry, which takes time.
     """
 
@@ -56,6 +57,7 @@ class StoreDefinition:
     operator: str
     sub_topology: int | None
     schemas: Mapping[str, Any]
+    inner_key: Mapping[str, Any] | None
     reads_registry: bool
 
     @property
@@ -186,6 +188,7 @@ class Definitions:
             operator=plan["operator"],
             sub_topology=described.get("part"),
             schemas={part: described.get(f"{part}_schema") or {"serde": plan[part]} for part in ("key", "value")},
+            inner_key=inner_key_schema(plan),
             reads_registry=reads_registry(plan["key"]) or reads_registry(plan["value"]),
         )
 

@@ -13,18 +13,20 @@ from millstream.core.durations import END_OF_TIME
 from millstream.serve.access.authorization import require
 from millstream.serve.access.roles import Principal, Role
 from millstream.serve.stores.codec import json_response, key_of_text, row_as_json
-from millstream.serve.stores.cursors import MOST_CHARACTERS
+from millstream.serve.stores.cursors import MOST_CHARACTERS, PATTERN
 from millstream.serve.stores.definitions import StoreDefinition
 from millstream.serve.stores.queries import StoreQueries, queries_of
 from millstream.serve.stores.reader import MOST_ROWS, Answer
-from millstream.serve.stores.routes import position_of
+from millstream.serve.stores.routes import MOST_KEY_CHARACTERS, position_of
 from millstream.views.pages import Selection
 
 router = APIRouter(prefix="/state", tags=["stores, with the paths of Kafka Streams"])
 
 Viewer = Annotated[Principal, Depends(require(Role.VIEWER, limited=True))]
 StoreName = Annotated[str, Path(description="The store.", max_length=300)]
-Key = Annotated[str, Path(description="A key: text for a store with text keys, else JSON.", max_length=MOST_CHARACTERS)]
+Key = Annotated[
+    str, Path(description="A key: text for a store with text keys, else JSON.", max_length=MOST_KEY_CHARACTERS)
+]
 Time = Annotated[int, Path(description="A time in milliseconds.", ge=0, le=END_OF_TIME)]
 Application = Annotated[str | None, Query(description="The application, if the server serves several.", max_length=300)]
 
@@ -47,11 +49,17 @@ register_url_convertor("storekey", _KeyInPath())
 class PageQuery(BaseModel):
     """The page of rows that a request asks for."""
 
-    application: Annotated[str | None, Field(max_length=300, description="As for a single row.")] = None
+    application: Annotated[
+        str | None, Field(max_length=300, description="The application, if the server serves several.")
+    ] = None
     limit: Annotated[int, Field(ge=1, le=MOST_ROWS, description="The largest number of rows.")] = MOST_ROWS
     cursor: Annotated[
         str | None,
-        Field(max_length=MOST_CHARACTERS, description="The header X-Millstream-Cursor of the answer before."),
+        Field(
+            max_length=MOST_CHARACTERS,
+            pattern=PATTERN,
+            description="The header X-Millstream-Cursor of the answer before.",
+        ),
     ] = None
 
 
@@ -134,7 +142,7 @@ async def windows(
     principal: Viewer,
     page: Page,
 ) -> Response:
-    """Returns the windows of a key that start in a range of time; a row has the key ``key@start``."""
+    """Returns the windows of a key that start in a range of time; a row has the key `key@start`."""
     queries = queries_of(request)
     definition = await _of_kind(queries, principal, page.application, store, "window", "session")
     data = await _key(queries, definition, key, "key")

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
 from anyio import CapacityLimiter, to_thread
 from fastapi import HTTPException, Request
 
+from millstream.serde.windowed import window_bytes
 from millstream.serve.access.roles import Principal
 from millstream.serve.data import ServedData
 from millstream.serve.operations.decoding import Decoder
+from millstream.serve.operations.masking import Mask
+from millstream.serve.operations.tagged_fields import TaggedFields, tagged_fields
+from millstream.serve.stores.codec import with_window
 from millstream.serve.stores.cursors import Cursors
 from millstream.serve.stores.definitions import Definitions, StoreDefinition
 from millstream.serve.stores.positions import Positions
@@ -90,14 +94,15 @@ class StoreQueries:
         self, principal: Principal, store: StoreDefinition, convert: Callable[[], list[dict[str, Any]]]
     ) -> list[dict[str, Any]]:
         """Returns rows as JSON, as a sender may see them."""
-        rows = await self.converted(store, convert)
-        return self.masks.rows(principal, store.application, store.name, rows)
+        shown = await self.converted(store, convert)
+        if not principal.sees_personal_fields:
+            for mask in self._masks(store):
+                shown = [mask.record(row) for row in shown]
+        return [with_window(store, row) for row in shown] if window_bytes(store.key) else shown
 
     def hides_keys(self, principal: Principal, store: StoreDefinition) -> bool:
         """Whether the keys of a store have personal fields that a sender may not see."""
-        if principal.sees_personal_fields:
-            return False
-        return self.masks.store(store.application, store.name).hides_keys
+        return not principal.sees_personal_fields and any(mask.hides_keys for mask in self._masks(store))
 
     def check_range(self, principal: Principal, store: StoreDefinition) -> None:
         """Refuses ranges of keys that a sender may not see: smaller and smaller ranges would tell a key.
@@ -131,6 +136,14 @@ class StoreQueries:
     async def row_counts(self, application: str, names: Sequence[str]) -> dict[str, int | None]:
         """Returns the numbers of rows of stores."""
         return await self._in_thread(partial(self.reader.row_counts, application, names))
+
+    def _masks(self, store: StoreDefinition) -> Iterator[Mask]:
+        """The personal fields of the rows of a store."""
+        yield self.masks.store(store.application, store.name)
+        if fields := tagged_fields(store.inner_key):
+            keys = TaggedFields()
+            keys.parts["key"] = fields
+            yield Mask(key=keys)
 
     async def _wait(self, store: StoreDefinition, at_least: int, seconds: float) -> None:
         if at_least and seconds:

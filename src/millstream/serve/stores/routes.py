@@ -23,7 +23,7 @@ from millstream.serve.stores.codec import (
     prefix_of_text,
     row_as_json,
 )
-from millstream.serve.stores.cursors import MOST_CHARACTERS
+from millstream.serve.stores.cursors import MOST_CHARACTERS, PATTERN
 from millstream.serve.stores.definitions import StoreDefinition
 from millstream.serve.stores.parameters import described_parameters, read_parameters
 from millstream.serve.stores.queries import queries_of
@@ -33,11 +33,15 @@ from millstream.views.pages import Selection
 router = APIRouter(prefix="/api/v1/applications", tags=["stores"])
 
 MOST_WAIT_MS = 8000
+MOST_KEY_CHARACTERS = 4000
+"""The longest key in a query or a path: a character may take 12 there. Longer keys are sent in a body."""
 
 Viewer = Annotated[Principal, Depends(require(Role.VIEWER, limited=True))]
 ApplicationId = Annotated[str, Path(description="The application id.", max_length=300)]
 StoreName = Annotated[str, Path(description="The store.", max_length=300)]
-Text = Annotated[str | None, Field(max_length=MOST_CHARACTERS)]
+Text = Annotated[str | None, Field(max_length=MOST_KEY_CHARACTERS)]
+Base64 = Annotated[str | None, Field(max_length=MOST_CHARACTERS, pattern="^[A-Za-z0-9+/=]*$")]
+Cursor = Annotated[str | None, Field(max_length=MOST_CHARACTERS, pattern=PATTERN)]
 Time = Annotated[int | None, Field(ge=0, le=END_OF_TIME)]
 AtLeast = Annotated[int, Field(ge=0, le=END_OF_TIME)]
 WaitMs = Annotated[int, Field(ge=0, le=MOST_WAIT_MS)]
@@ -58,7 +62,7 @@ class RowsQuery(_Strict):
     """The rows that a request asks for."""
 
     key: Annotated[Text, Field(description="The key: text for a store with text keys, else JSON.")] = None
-    key_base64: Annotated[Text, Field(description="The bytes of the key.")] = None
+    key_base64: Annotated[Base64, Field(description="The bytes of the key.")] = None
     prefix: Annotated[Text, Field(description="Keys that begin with a text, or arrays with their first items.")] = None
     low: Annotated[Text, Field(alias="from", description="The first key, by the order of the bytes of keys.")] = None
     high: Annotated[Text, Field(alias="to", description="The last key.")] = None
@@ -67,7 +71,7 @@ class RowsQuery(_Strict):
     as_of: Annotated[Time, Field(description="Of a versioned store: the rows that were valid at this time.")] = None
     reverse: Annotated[bool, Field(description="The greatest keys and times first.")] = False
     limit: Annotated[int, Field(ge=1, le=MOST_ROWS, description="The largest number of rows.")] = 100
-    cursor: Annotated[Text, Field(description="The cursor of the page before.")] = None
+    cursor: Annotated[Cursor, Field(description="The cursor of the page before.")] = None
     at_least: Annotated[AtLeast, Field(description="A position of an earlier answer: rows of it, or later ones.")] = 0
     wait_ms: Annotated[WaitMs, Field(description="How long to wait for that position.")] = 0
 
@@ -75,12 +79,12 @@ class RowsQuery(_Strict):
 class Keys(_Strict):
     """The keys that a request asks for, as JSON."""
 
-    keys: Annotated[list[Any], Field(min_length=1, max_length=MOST_ROWS)]
-    time_from: Time = None
-    time_to: Time = None
-    as_of: Time = None
-    at_least: AtLeast = 0
-    wait_ms: WaitMs = 0
+    keys: Annotated[list[Any], Field(min_length=1, max_length=MOST_ROWS, description="The keys as JSON.")]
+    time_from: Annotated[Time, Field(description="As in a query.")] = None
+    time_to: Annotated[Time, Field(description="As in a query.")] = None
+    as_of: Annotated[Time, Field(description="As in a query.")] = None
+    at_least: Annotated[AtLeast, Field(description="As in a query.")] = 0
+    wait_ms: Annotated[WaitMs, Field(description="As in a query.")] = 0
 
 
 @router.get("/{application}/stores", summary="The stores of an application")

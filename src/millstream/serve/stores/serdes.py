@@ -7,12 +7,13 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import millstream
-from millstream.errors import ConfigError
+from millstream.errors import ConfigError, MillstreamError
 from millstream.schemas.recorded import SchemaRecord
 from millstream.schemas.registries import ApplicationRegistry
 from millstream.schemas.serde import SchemaSerde
 from millstream.serde import STRING, Serde, SerdeContext, list_of, serde_for, session_windowed, time_windowed
 from millstream.serve.stores.sql_serdes import sql_serde
+from millstream.stages.schemas import schema_data
 
 Registry = Callable[[], ApplicationRegistry]
 """Returns the reference to the registry; it is opened when it is first needed."""
@@ -65,6 +66,22 @@ def reads_registry(name: str) -> bool:
     if around is not None:
         return reads_registry(around[2])
     return name in _WITH_SCHEMA or name.startswith(("sql-avro", "sql-protobuf", "sql-json_sr"))
+
+
+def inner_key_schema(plan: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """Returns the schema of the keys in keys with windows, which the description of a topology has without its tags.
+
+    Args:
+        plan: The store, as the state of its application records it.
+    """
+    around = _AROUND.fullmatch(plan["key"])
+    schema: Mapping[str, Any] = next(iter(plan.get("key_schemas", ())), {})
+    if around is None or around[2] not in _WITH_SCHEMA or not schema.get("versions"):
+        return None
+    try:
+        return schema_data(_WITH_SCHEMA[around[2]](schema["versions"][-1]["text"]))
+    except MillstreamError:
+        return None
 
 
 def _with_schema(name: str, schema: Mapping[str, Any], context: SerdeContext, registry: Registry) -> Serde[Any]:
