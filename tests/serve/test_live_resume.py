@@ -29,7 +29,7 @@ def test_a_stream_continues_after_its_last_event(running: Running) -> None:
     last: str | None = None
 
     def note(event: Event) -> str | None:
-        if event.kind == "store":
+        if event.kind == "key":
             counts.append(event.data["value"])
         else:
             offsets.setdefault((event.data["channel"], event.data["partition"]), []).append(event.data["offset"])
