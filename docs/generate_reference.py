@@ -36,6 +36,9 @@ from millstream.config import KEYS, PREFIXES
 from millstream.core.frozen import Frozen
 from millstream.expr.catalog import CATALOG
 from millstream.serde import Serde
+from millstream.serve.failures import RESPONSES
+from millstream.serve.reference import as_markdown
+from millstream.serve.web import create_routes
 from millstream.sql.application import DEFINITIONS
 from millstream.sql.catalog.properties import CREATE_AS_PROPERTIES, CREATE_PROPERTIES, INSERT_PROPERTIES
 from millstream.sql.formats.declarations import FORMATS, Format
@@ -807,6 +810,24 @@ def _page(title: str, *parts: str) -> str:
 # --- pages ----------------------------------------------------------------------------------------------------------
 
 
+def http_api() -> str:
+    """Renders the routes of the server, from their OpenAPI description."""
+    introduction = """\
+`millstream serve`, `app.run(serve=…)` and `millstream run --serve` serve these routes. A running server has them as
+`/docs`, and for programs as `/openapi.json`.
+
+Programs send a token: `Authorization: Bearer TOKEN`, or the token as the password of Basic. See
+[Secure the server](../how-to/secure-the-server.md). An answer is JSON, unless the route says otherwise. A failed
+request has `{"error": {"message", "code", "hint"}, "request_id"}`, where the code is that of the
+[error class](errors.md), and one of these statuses:
+
+| Status | |
+|---|---|
+"""
+    statuses = "\n".join(f"| {status} | {each['description']} |" for status, each in RESPONSES.items())
+    return f"# HTTP API\n\n{MARK}\n\n{introduction}{statuses}\n\n{as_markdown(create_routes().openapi())}"
+
+
 def pages() -> dict[str, str]:
     """Returns the text of every page by its path below the reference."""
     names = public_names()
@@ -822,6 +843,7 @@ def pages() -> dict[str, str]:
         "sql.md": sql(),
         "sql-functions.md": sql_functions(),
         "sql-properties.md": sql_properties(),
+        "http-api.md": http_api(),
         "api/index.md": _index(by_module),
         "api/expr-functions.md": functions(),
     }

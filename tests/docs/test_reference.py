@@ -41,6 +41,19 @@ def test_every_function_of_expressions_has_a_row(generator: ModuleType) -> None:
     assert [name for name in functions.__all__ if f"| `{name.rstrip('_')}(" not in page] == []
 
 
+def test_every_route_of_the_server_has_an_entry_with_its_role(generator: ModuleType) -> None:
+    page = generator.pages()["http-api.md"]
+    routes = generator.create_routes().openapi()["paths"]
+    missing = [
+        f"{method.upper()} {path}"
+        for path, methods in routes.items()
+        for method in methods
+        if f"### `{method.upper()} {path}`" not in page
+    ]
+    assert missing == []
+    assert page.count("\nRequires ") == sum(map(len, routes.values()))
+
+
 def test_an_outdated_or_superfluous_page_is_reported(
     generator: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote
+from urllib.parse import quote, unquote
 
 from fastapi import FastAPI
 from tests.serve.client import Answer
@@ -17,6 +17,8 @@ from tests.serve.client import Answer
 from millstream.serve.access.audit import Audit
 from millstream.serve.access.authorization import Access
 from millstream.serve.access.guard import Guard
+from millstream.serve.access.limits import Rates
+from millstream.serve.access.roles import Role
 from millstream.serve.access.sessions import Sessions
 from millstream.serve.access.tokens import Tokens
 from millstream.serve.data import ServedData
@@ -120,3 +122,22 @@ def in_process(data: Path, **options: Any) -> Iterator[InProcess]:
         finally:
             web.state.decoder.close()
             served.close()
+
+
+class Senders:
+    """Sends requests with the token of a role."""
+
+    def __init__(self, server: InProcess) -> None:
+        self.server = server
+        server.access.rates = Rates(per_second=1e9, failures=1e9)
+        self._tokens = {role: server.access.tokens.create(role.name.lower(), role) for role in Role}
+
+    def get(self, path: str, role: Role = Role.VIEWER, **query: Any) -> Any:
+        text = "&".join(f"{name}={quote(str(value))}" for name, value in query.items() if value is not None)
+        answer = self.server.request("GET", f"{path}?{text}" if text else path, token=self._tokens[role])
+        assert answer.status < 500, answer
+        return answer.json()
+
+    def post(self, path: str, body: Any = None, role: Role = Role.OPERATOR) -> tuple[int, Any]:
+        answer = self.server.request("POST", path, token=self._tokens[role], json_body=body)
+        return answer.status, answer.json()

@@ -1,4 +1,4 @@
-"""Every route with every method, for each kind of sender. The routes are those of the server: a new one needs a rule."""
+"""Every route with every method, for each kind of sender. The routes are those of the server."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ def routes() -> dict[str, dict[str, Requirement | None]]:
     """The required roles of all routes of the server, by path and method."""
     by_path: dict[str, dict[str, Requirement | None]] = {}
     for context in iter_route_contexts(create_routes().routes):
-        route = context.original_route
-        if isinstance(route, APIRoute):
-            for method in route.methods:
+        if isinstance(context.original_route, APIRoute):
+            assert context.path is not None
+            for method in context.methods or ():
                 by_path.setdefault(context.path, {})[method] = required(context.dependant)
     return by_path
 

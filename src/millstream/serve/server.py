@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import resource
 import signal
 import socket
 import ssl
@@ -29,9 +30,9 @@ from millstream.serve.web import create_web
 _STOP_SECONDS = 2.0
 """How long open connections may delay the end of the server."""
 
-_BACKLOG = 1024
-_CONNECTIONS = 1000
-"""How many connections are served besides those of event streams. Further ones wait."""
+_MOST_FILES = 8192
+_OTHER_FILES = 256
+"""File descriptors that are left for the log, the views, and connections to brokers."""
 
 _HTTP1 = HTTP1Settings(header_read_timeout=10_000, max_buffer_size=64 * 1024)
 _HTTP2 = HTTP2Settings(max_headers_size=64 * 1024, keep_alive_interval=30_000)
@@ -86,9 +87,9 @@ class ServerProcess:
             http=HTTPModes.auto,
             http1_settings=_HTTP1,
             http2_settings=_HTTP2,
+            backlog=1024,
+            backpressure=_most_connections(),
             websockets=False,
-            backlog=_BACKLOG,
-            backpressure=options.most_streams + _CONNECTIONS,
             log_enabled=False,
             ssl_cert=options.certificate,
             ssl_key=options.key,
@@ -128,6 +129,21 @@ class ServerProcess:
             else:
                 writer.close()
                 return
+
+
+def _most_connections() -> int:
+    """Returns the number of connections that are open at once; further ones wait.
+
+    Each connection takes a file descriptor, of which a process may have 1,024 unless it asks for more. Connections
+    without a request are closed after a while, so that many of them cannot keep others waiting for long.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = _MOST_FILES if hard == resource.RLIM_INFINITY else min(hard, _MOST_FILES)
+    if soft != resource.RLIM_INFINITY and soft < most:
+        with contextlib.suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+            soft = most
+    return max(128, (most if soft == resource.RLIM_INFINITY else soft) - _OTHER_FILES)
 
 
 @contextlib.contextmanager

@@ -20,8 +20,8 @@ Anyone = Annotated[Principal, Depends(require(Role.SCRAPER, limited=True))]
 class Credentials(BaseModel):
     """A one-time code, or a token."""
 
-    code: Annotated[str | None, Field(max_length=200)] = None
-    token: Annotated[str | None, Field(max_length=200)] = None
+    code: Annotated[str | None, Field(max_length=200, description="The code of the printed address.")] = None
+    token: Annotated[str | None, Field(max_length=200, description="A token: its role is that of the session.")] = None
 
 
 @router.get("", summary="The role of the sender")

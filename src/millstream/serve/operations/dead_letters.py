@@ -36,26 +36,25 @@ TopicName = Annotated[str, Path(description="The dead-letter topic.", max_length
 Place = tuple[Annotated[int, Field(ge=0, lt=1_000_000)], Annotated[int, Field(ge=0, lt=1 << 63)]]
 
 
-class Selection(BaseModel):
-    """The dead letters to replay: those for which all of it holds.
+class Cause(BaseModel):
+    """The cause of dead letters."""
 
-    Attributes:
-        exception: The class of the exception.
-        source: The topic of the failed record.
-        contract: The contract that the record violates.
-        rule: The rule that the record violates.
-        places: Partition and offset of each.
-        limit: The largest number. Another request replays more.
-        dry_run: Only count them.
-    """
+    exception: Annotated[
+        str | None, Field(max_length=1000, description="The class of the exception, with or without its module.")
+    ] = None
+    source: Annotated[str | None, Field(max_length=300, description="The topic of the failed record.")] = None
+    contract: Annotated[str | None, Field(max_length=300, description="The contract that the record violates.")] = None
+    rule: Annotated[str | None, Field(max_length=300, description="The rule that the record violates.")] = None
 
-    exception: Annotated[str | None, Field(max_length=1000)] = None
-    source: Annotated[str | None, Field(max_length=300)] = None
-    contract: Annotated[str | None, Field(max_length=300)] = None
-    rule: Annotated[str | None, Field(max_length=300)] = None
-    places: Annotated[list[Place] | None, Field(max_length=_MOST)] = None
-    limit: Annotated[int, Field(ge=1, le=_MOST_REPLAYED)] = _MOST_REPLAYED
-    dry_run: bool = False
+
+class Selection(Cause):
+    """The dead letters to replay: those for which all of it holds."""
+
+    places: Annotated[list[Place] | None, Field(max_length=_MOST, description="Partition and offset of each.")] = None
+    limit: Annotated[
+        int, Field(ge=1, le=_MOST_REPLAYED, description="The largest number. Another request replays more.")
+    ] = _MOST_REPLAYED
+    dry_run: Annotated[bool, Field(description="Only count them.")] = False
 
     def filter(self) -> DeadLetterFilter:
         """The filter of the log."""
@@ -76,15 +75,11 @@ def list_causes(data: Data, decoder: Decoding, principal: Viewer) -> dict[str, A
     return {"topics": topics}
 
 
-class Page(BaseModel):
+class Page(Cause):
     """The dead letters that a request asks for: those for which all of it holds."""
 
-    exception: Annotated[str | None, Field(max_length=1000)] = None
-    source: Annotated[str | None, Field(max_length=300)] = None
-    contract: Annotated[str | None, Field(max_length=300)] = None
-    rule: Annotated[str | None, Field(max_length=300)] = None
     pending: Annotated[bool, Field(description="Only those that were not replayed yet.")] = False
-    limit: Annotated[int, Field(ge=1, le=_MOST)] = 50
+    limit: Annotated[int, Field(ge=1, le=_MOST, description="The largest number of dead letters.")] = 50
 
 
 @router.get("/{topic}/records", summary="Dead letters of a topic")

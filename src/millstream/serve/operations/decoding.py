@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import millstream
 from millstream.config import Config
 from millstream.config.profiles import from_environment
 from millstream.core.records import UnreadableHeaders
-from millstream.errors import ConfigError
+from millstream.errors import ConfigError, UnknownSchemaError
 from millstream.log.blocks import decode_headers
 from millstream.registry import SchemaRegistry, open_registry
 from millstream.schemas.json_values import TextOrSchema, as_field, as_headers
@@ -91,6 +92,24 @@ class Decoder:
         schemas = self.schemas(topic)
         return self._serde(topic, schemas.key, is_key=True), self._serde(topic, schemas.value, is_key=False)
 
+    def writers(self, topic: str) -> tuple[Serde[Any], Serde[Any]]:
+        """Returns the serdes with which keys and values are written to a topic.
+
+        A topic with a schema is written with the latest one of its subject.
+        """
+        schemas = self.schemas(topic)
+        return self._writer(topic, schemas.key, is_key=True), self._writer(topic, schemas.value, is_key=False)
+
+    def _writer(self, topic: str, schema: Mapping[str, Any] | None, *, is_key: bool) -> Serde[Any]:
+        serde = self._serde(topic, schema, is_key=is_key)
+        if not isinstance(serde, TextOrSchema):
+            return serde
+        subject = (schema or {}).get("subject") or f"{topic}-{'key' if is_key else 'value'}"
+        try:
+            return self._with_schema(topic, self._open().latest(subject).schema.type, is_key=is_key)
+        except UnknownSchemaError:
+            return serde
+
     def _serde(self, topic: str, schema: Mapping[str, Any] | None, *, is_key: bool) -> Serde[Any]:
         if schema is not None and schema.get("format") is None:
             try:
@@ -103,16 +122,17 @@ class Decoder:
             return self._serdes.setdefault((topic, is_key), self._by_id(topic, is_key=is_key))
 
     def _by_id(self, topic: str, *, is_key: bool) -> Serde[Any]:
-        def serde_of(type_: str) -> Serde[Any]:
-            makers: dict[str, Callable[[], Serde[Any]]] = {
-                "AVRO": millstream.avro,
-                "PROTOBUF": millstream.protobuf,
-                "JSON": millstream.json_schema,
-            }
-            self._open()
-            return makers[type_]().bind(SerdeContext(topic, is_key, self._reference))
+        return TextOrSchema(self._open, partial(self._with_schema, topic, is_key=is_key), is_key=is_key)
 
-        return TextOrSchema(self._open, serde_of, is_key=is_key)
+    def _with_schema(self, topic: str, type_: str, *, is_key: bool) -> Serde[Any]:
+        """Returns the serde of a topic with schemas of a type: AVRO, PROTOBUF or JSON."""
+        makers: dict[str, Callable[[], Serde[Any]]] = {
+            "AVRO": millstream.avro,
+            "PROTOBUF": millstream.protobuf,
+            "JSON": millstream.json_schema,
+        }
+        self._open()
+        return makers[type_]().bind(SerdeContext(topic, is_key, self._reference))
 
     def _open(self) -> SchemaRegistry:
         with self._lock:

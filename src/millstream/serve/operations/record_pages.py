@@ -20,7 +20,7 @@ _SMALL = 256 << 10
 Bounds: TypeAlias = Mapping[int, tuple[int, int]]
 """By partition: the first offset, and the offset after the last."""
 
-_Cursor = dict[int, Annotated[int, msgspec.Meta(ge=0, lt=1 << 63)]]
+_Cursor = dict[int, Annotated[int, msgspec.Meta(ge=0, le=(1 << 63) - 1)]]
 
 
 class Page(NamedTuple):

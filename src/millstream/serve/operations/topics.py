@@ -55,7 +55,14 @@ class NewRecord(BaseModel):
 class NewRecords(BaseModel):
     """Records to write, in one transaction."""
 
-    records: Annotated[list[NewRecord], Field(min_length=1, max_length=MOST_RECORDS)]
+    records: Annotated[
+        list[NewRecord],
+        Field(
+            min_length=1,
+            max_length=MOST_RECORDS,
+            description="Keys and values are JSON, by the serdes of the topic. Headers are pairs of a name and a text.",
+        ),
+    ]
 
 
 @router.get("", summary="All topics")
@@ -126,14 +133,15 @@ def records(
 def write(
     request: Request, topic: TopicName, new: NewRecords, data: Data, decoder: Decoding, _principal: Operator
 ) -> dict[str, Any]:
-    """Writes records in one transaction, and returns their partitions and offsets.
+    """Writes records in one transaction. Returns by partition the offset of the first one, and their number.
 
-    Internal topics of applications, such as changelogs, are refused: only their application writes to them.
+    A topic with a schema is written with the latest one of its subject. Internal topics of applications, such as
+    changelogs, are refused: only their application writes to them.
     """
     note(request, records=len(new.records))
     if data.log.topic(topic).internal:
         raise HTTPException(409, f"topic {topic!r} is internal: only its application writes to it")
-    keys, values = decoder.serdes(topic)
+    keys, values = decoder.writers(topic)
     written = []
     for number, record in enumerate(new.records):
         key = _bytes(record.key, keys, f"records.{number}.key")
@@ -144,7 +152,7 @@ def write(
         )
         written.append(ProducerRecord(key, value, record.timestamp, headers, record.partition))
     produced = data.log.produce(topic, written)
-    return {"records": [{"partition": each.partition, "offset": each.offset} for each in produced]}
+    return {"records": [each._asdict() for each in produced]}
 
 
 def _summary(topic: Topic, starts: list[int], ends: list[int]) -> dict[str, Any]:
