@@ -14,8 +14,9 @@ from tests.serve.conftest import Running
 from tests.serve.events import EVENTS, begun, of_kind, take
 from tests.serve.servers import Server, wait_until
 
-from millstream import App
+from millstream import App, Materialized
 from millstream.log import ProducerRecord, open_log
+from millstream.runtime.in_process.batches import InProcessRun
 from millstream.serve.access.roles import Role
 from millstream.serve.access.tokens import Tokens
 
@@ -146,6 +147,29 @@ def test_a_global_table_is_followed_in_its_topic(running: Running) -> None:
             running.shop.produce("rates", ProducerRecord(b"eur", (5).to_bytes(8), 1))
             (event,) = take(events, 1)
     assert (event.data["key"], event.data["value"]) == ("eur", 5)
+
+
+def test_in_micro_batches_a_table_is_followed_in_its_source_topic_and_a_store_without_a_changelog_is_not(
+    running: Running,
+) -> None:
+    with open_log(running.shop.data) as log:
+        log.create_topic("names")
+        log.produce("names", [ProducerRecord(b"1", b"Anna", 1)])
+    app = App("batches", state_dir=str(running.shop.data), topology_optimization="all")
+    names = app.table("names", value=str, store="names")
+    names.group_by(lambda key, value: (value, key)).count(store=Materialized("quiet", logging=False))
+    names.group_by(lambda key, value: (value, key)).count(store="counts")
+    with InProcessRun(app) as run:
+        run.run()
+        refused = running.viewer.get(EVENTS, channel="store:batches/quiet")
+        assert (refused.status, "has no changelog" in refused.message) == (409, True)
+        with running.viewer.events(EVENTS, channel=["store:batches/names", "store:batches/counts"]) as events:
+            begun(events)
+            running.shop.produce("names", ProducerRecord(b"2", b"Bo", 2))
+            run.run()
+            rows = {event.data["channel"]: event.data for event in take(events, 2)}
+    assert (rows["store:batches/names"]["key"], rows["store:batches/names"]["value"]) == ("2", "Bo")
+    assert (rows["store:batches/counts"]["key"], rows["store:batches/counts"]["value"]) == ("Bo", 1)
 
 
 @pytest.mark.parametrize(
