@@ -3,6 +3,7 @@
 - `shop_server` serves the data of the application `shop` (see `shop.py`), which has run. Tests only read it.
 - `serving` starts a server over any data directory: ``with serving(data, is_open=True) as server``.
 - `kinds_server` serves the data of the application `kinds` (see `store_application.py`), which has run, likewise.
+- `running` is the application `shop`, running in this process, and a server of its data. Tests share it.
 - `live_shop` is the application `shop`, running in this process, with a data directory of its own.
 """
 
@@ -15,6 +16,7 @@ from pathlib import Path
 
 import pytest
 from tests.serve import shop, store_application
+from tests.serve.client import Client
 from tests.serve.servers import Server, start_server
 
 from millstream.log import ProducerRecord, open_log
@@ -40,6 +42,24 @@ class LiveShop:
         """Writes records."""
         with open_log(self.data) as log:
             log.produce(topic, list(records))
+
+
+@dataclass(frozen=True)
+class Running:
+    """The application `shop` while it runs, and a server of its data. Tests share it: each has keys of its own.
+
+    Attributes:
+        shop: The application.
+        server: The server.
+    """
+
+    shop: LiveShop
+    server: Server
+
+    @property
+    def viewer(self) -> Client:
+        """A client that reads."""
+        return self.server.viewer
 
 
 @pytest.fixture(autouse=True)
@@ -83,6 +103,19 @@ def kinds_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     store_application.run(data)
     with start_server(data) as server:
         yield server
+
+
+@pytest.fixture(scope="session")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    """The application `shop`, running in this process, and a server of its data, for all tests."""
+    data = tmp_path_factory.mktemp("running") / "data"
+    shop.create_topics(data)
+    with (
+        shop.build(data, report_interval_ms=50).start(mode="local") as handle,
+        start_server(data) as server,
+    ):
+        assert handle.wait_for({State.RUNNING}, 30)
+        yield Running(LiveShop(data, handle), server)
 
 
 @pytest.fixture

@@ -14,13 +14,12 @@ from pathlib import Path
 import pytest
 from tests.serve.client import Event
 from tests.serve.conftest import Serving
-from tests.serve.servers import Server, wait_until
+from tests.serve.events import EVENTS, begun
+from tests.serve.servers import Server, start_server, wait_until
 
 from millstream.log import Log, ProducerRecord, open_log
 from millstream.serve.access.roles import Role
 from millstream.serve.access.tokens import Tokens
-
-EVENTS = "/api/v1/events"
 
 
 @pytest.fixture
@@ -63,7 +62,7 @@ def test_a_slow_client_misses_events_and_delays_no_other(data: Path, log: Log, s
         while b"subscribed" not in got:
             got += slow.recv(2000)
         with server.viewer.events(EVENTS, channel="topic:numbers") as events:
-            assert next(events).kind == "subscribed"
+            begun(events)
             before = memory(server.process.pid)
             for round_ in range(rounds):  # 24 MB: more than the buffers of the socket hold
                 log.produce("numbers", [number(round_ * each + index, size) for index in range(each)])
@@ -158,44 +157,50 @@ def _opens(server: Server) -> bool:
         return b" 200 " in connection.recv(200)
 
 
-def test_a_stream_ends_when_its_token_expires(data: Path, log: Log, serving: Serving) -> None:
-    with serving(data) as server:
-        token = Tokens(data).create("short", Role.VIEWER, seconds=3)
-        with server.anonymous().using(token=token).events(EVENTS, channel="topic:numbers") as events:
-            assert next(events).kind == "subscribed"
-            assert _last(events) == ("access", "the token or the session has expired, or was revoked")
+@pytest.fixture(scope="module")
+def quick(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A server with short heartbeats, over a log with a topic."""
+    data = tmp_path_factory.mktemp("quick") / "data"
+    with open_log(data) as log:
+        log.create_topic("numbers")
+    with start_server(data, heartbeat_seconds=0.1) as server:
+        yield server
 
 
-def test_a_stream_ends_when_its_token_is_revoked(data: Path, log: Log, serving: Serving) -> None:
-    with serving(data, heartbeat_seconds=0.1) as server:
-        token = Tokens(data).create("anna", Role.VIEWER)
-        with server.anonymous().using(token=token).events(EVENTS, channel="topic:numbers") as events:
-            assert next(events).kind == "subscribed"
-            Tokens(data).revoke("anna")
-            assert _last(events)[0] == "access"
+def test_a_stream_ends_when_its_token_expires(quick: Server) -> None:
+    token = Tokens(quick.data).create("short", Role.VIEWER, seconds=3)
+    with quick.anonymous().using(token=token).events(EVENTS, channel="topic:numbers") as events:
+        begun(events)
+        assert _last(events) == ("access", "the token or the session has expired, or was revoked")
 
 
-def test_a_stream_ends_when_its_session_is_closed(data: Path, log: Log, serving: Serving) -> None:
-    with serving(data, heartbeat_seconds=0.1) as server:
-        opened = server.anonymous().post("/api/v1/session", {"code": server.code})
-        browser = server.anonymous().using(
-            headers={"Cookie": opened.headers["set-cookie"].partition(";")[0], "X-Millstream": "1"}
-        )
-        with browser.events(EVENTS, channel="topic:numbers") as events:
-            assert next(events).kind == "subscribed"
-            assert browser.delete("/api/v1/session").status == 200
-            assert _last(events)[0] == "access"
+def test_a_stream_ends_when_its_token_is_revoked(quick: Server) -> None:
+    token = Tokens(quick.data).create("anna", Role.VIEWER)
+    with quick.anonymous().using(token=token).events(EVENTS, channel="topic:numbers") as events:
+        begun(events)
+        Tokens(quick.data).revoke("anna")
+        assert _last(events)[0] == "access"
+
+
+def test_a_stream_ends_when_its_session_is_closed(quick: Server) -> None:
+    opened = quick.anonymous().post("/api/v1/session", {"code": quick.code})
+    cookie = opened.headers["set-cookie"].partition(";")[0]
+    browser = quick.anonymous().using(headers={"Cookie": cookie, "X-Millstream": "1"})
+    with browser.events(EVENTS, channel="topic:numbers") as events:
+        begun(events)
+        assert browser.delete("/api/v1/session").status == 200
+        assert _last(events)[0] == "access"
+
+
+def test_a_quiet_stream_gets_comments(quick: Server) -> None:
+    with raw_stream(quick, "channel=topic:numbers") as connection:
+        _read_all({connection: b""}, b": \n\n")
 
 
 def _last(events: Iterator[Event]) -> tuple[str, str]:
     (last,) = events
     assert last.kind == "end"
     return last.data["reason"], last.data["message"]
-
-
-def test_a_quiet_stream_gets_comments(data: Path, log: Log, serving: Serving) -> None:
-    with serving(data, heartbeat_seconds=0.05) as server, raw_stream(server, "channel=topic:numbers") as connection:
-        _read_all({connection: b""}, b": \n\n")
 
 
 def test_the_server_stops_though_streams_are_open_and_one_does_not_read(data: Path, log: Log, serving: Serving) -> None:
@@ -206,7 +211,7 @@ def test_the_server_stops_though_streams_are_open_and_one_does_not_read(data: Pa
             server.viewer.events(EVENTS, channel="topic:numbers") as events,
         ):
             assert slow.recv(100)
-            assert next(events).kind == "subscribed"
+            begun(events)
             began = time.monotonic()
             server.process.terminate()
             assert _last(events) == ("shutdown", "the server stops")
@@ -219,7 +224,7 @@ def test_closed_streams_leave_nothing_behind(data: Path, log: Log, serving: Serv
     with serving(data, most_streams=2) as server:
         for value in range(30):
             with server.viewer.events(EVENTS, channel=["topic:numbers", "applications"]) as events:
-                assert next(events).kind == "subscribed"
+                begun(events)
                 log.produce("numbers", [number(value)])
                 assert next(event for event in events if event.kind == "topic").data["offset"] == value
             wait_until(lambda: _opens(server), "the end of the closed stream")

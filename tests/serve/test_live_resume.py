@@ -12,82 +12,55 @@ from textwrap import dedent
 
 from tests.serve import shop
 from tests.serve.client import Event
-from tests.serve.conftest import LiveShop, Serving
+from tests.serve.conftest import LiveShop, Running, Serving
+from tests.serve.events import EVENTS, begun, of_kind, take
 from tests.serve.servers import Server, wait_until
 
 from millstream.log import ProducerRecord, open_log
-
-EVENTS = "/api/v1/events"
 
 
 def price(number: int) -> ProducerRecord:
     return ProducerRecord(b"tea", number.to_bytes(8), number)
 
 
-def of_kind(events: Iterator[Event], kind: str, count: int) -> list[Event]:
-    """The next events of a kind. Nothing may be missed meanwhile."""
-    taken: list[Event] = []
-    for event in events:
-        assert event.kind not in {"missed", "ended", "end"}, event
-        if event.kind == kind:
-            taken.append(event)
-        if len(taken) == count:
-            break
-    return taken
-
-
-def test_a_stream_continues_after_its_last_event(live_shop: LiveShop, serving: Serving) -> None:
-    channels = ["topic:prices", "topic:orders", "store:shop/orders-of-shop", "applications"]
+def test_a_stream_continues_after_its_last_event(running: Running) -> None:
     offsets: dict[tuple[str, int], list[int]] = {}
     counts: list[int] = []
     last: str | None = None
-    with serving(live_shop.data) as server:
-        for round_ in range(6):
-            with server.viewer.events(EVENTS, channel=channels, last_event_id=last) as events:
-                if round_ == 0:
-                    assert next(events).kind == "subscribed"
-                live_shop.produce("orders", *(shop.order("north")._replace(partition=n % 2) for n in range(4)))
-                live_shop.produce("prices", price(1), price(2))
+
+    def note(event: Event) -> str | None:
+        if event.kind == "key":
+            counts.append(event.data["value"])
+        else:
+            offsets.setdefault((event.data["channel"], event.data["partition"]), []).append(event.data["offset"])
+        return event.id
+
+    with open_log(running.shop.data) as log:
+        log.create_topic("one")
+        log.create_topic("two", 2)
+        channels = ["topic:one", "topic:two", 'key:shop/orders-of-shop/"lost"', "applications"]
+        for _ in range(6):
+            with running.viewer.events(EVENTS, channel=channels, last_event_id=last) as events:
+                last = last or begun(events).id
+                log.produce("one", [price(1), price(2)])
+                log.produce("two", [price(number)._replace(partition=number % 2) for number in range(4)])
+                log.produce("orders", [shop.order("lost", timestamp=1)])
                 # It is cut at any event: some of this round come in the next one.
-                for _ in range(5):
-                    event = _next_with_id(events)
-                    last = event.id
-                    _note(event, offsets, counts)
-        with server.viewer.events(EVENTS, channel=channels, last_event_id=last) as events:
-            while len(offsets.get(("topic:prices", 0), [])) < 12 or not counts or counts[-1] < 24:
-                _note(_next_with_id(events), offsets, counts)
-            while sum(map(len, offsets.values())) < 36:
-                _note(_next_with_id(events), offsets, counts)
-    assert offsets == {
-        ("topic:prices", 0): [*range(12)],
-        ("topic:orders", 0): [*range(12)],
-        ("topic:orders", 1): [*range(12)],
-    }
+                for event in take(events, 4, lambda event: event.kind != "applications"):
+                    last = note(event)
+        with running.viewer.events(EVENTS, channel=channels, last_event_id=last) as events:
+            while sum(map(len, offsets.values())) < 36 or counts[-1:] != [6]:
+                note(*take(events, 1, lambda event: event.kind != "applications"))
+    assert offsets == {("topic:one", 0): [*range(12)], ("topic:two", 0): [*range(12)], ("topic:two", 1): [*range(12)]}
     assert counts == sorted(set(counts))
-
-
-def _next_with_id(events: Iterator[Event]) -> Event:
-    for event in events:
-        assert event.kind not in {"missed", "ended", "end"}, event
-        if event.kind in {"topic", "store"}:
-            return event
-    raise AssertionError("the stream has ended")
-
-
-def _note(event: Event, offsets: dict[tuple[str, int], list[int]], counts: list[int]) -> None:
-    if event.kind == "store":
-        counts.append(event.data["value"])
-    else:
-        offsets.setdefault((event.data["channel"], event.data["partition"]), []).append(event.data["offset"])
 
 
 def test_a_stream_continues_on_another_server(live_shop: LiveShop, serving: Serving) -> None:
     channels = ["topic:prices", 'key:shop/prices/"tea"', "alerts"]
     with serving(live_shop.data) as server, server.viewer.events(EVENTS, channel=channels) as events:
-        assert next(events).kind == "subscribed"
+        begun(events)
         live_shop.produce("prices", price(0))
-        both = [next(events), next(events)]
-        last = both[1].id
+        last = take(events, 2)[1].id
     live_shop.produce("prices", *(price(number) for number in range(1, 3000)))
     with serving(live_shop.data) as server:
         with server.viewer.events(EVENTS, channel=channels, last_event_id=last) as events:
@@ -95,74 +68,67 @@ def test_a_stream_continues_on_another_server(live_shop: LiveShop, serving: Serv
         with server.viewer.events(EVENTS, channel=channels[1], last_event_id=last) as events:
             value = 0
             while value < 2999:  # a commit has the last change of a key, and versions can be repeated
-                (event,) = of_kind(events, "key", 1)
+                (event,) = of_kind(events, "key")
                 assert event.data["value"] >= value
                 value = event.data["value"]
 
 
-def test_the_id_of_a_stream_with_other_channels_continues_those_that_it_had(
-    live_shop: LiveShop, serving: Serving
-) -> None:
-    with serving(live_shop.data) as server:
-        with server.viewer.events(EVENTS, channel="topic:prices") as events:
-            first = next(events)
-        live_shop.produce("prices", price(5))
-        live_shop.produce("orders", shop.order("north"))
-        with server.viewer.events(
-            EVENTS, channel=["topic:orders", "topic:prices", "topic:prices@start"], last_event_id=first.id
-        ) as events:
-            assert next(events).kind == "subscribed"
-            got = {event.data["channel"] for event in of_kind(events, "topic", 2)}
-            assert got == {"topic:prices", "topic:prices@start"}
+def test_the_id_of_a_stream_with_other_channels_continues_those_that_it_had(running: Running) -> None:
+    with open_log(running.shop.data) as log:
+        log.create_topic("kept")
+        log.create_topic("new")
+        with running.viewer.events(EVENTS, channel="topic:kept") as events:
+            first = begun(events)
+        log.produce("kept", [price(5)])
+        log.produce("new", [price(5)])
+    channels = ["topic:new", "topic:kept", "topic:kept@start"]
+    with running.viewer.events(EVENTS, channel=channels, last_event_id=first.id) as events:
+        assert {event.data["channel"] for event in take(events, 2)} == {"topic:kept", "topic:kept@start"}
 
 
-def test_the_header_of_a_browser_that_connects_again_counts_before_the_address(
-    live_shop: LiveShop, serving: Serving
-) -> None:
-    live_shop.produce("prices", *map(price, range(5)))
-    path = f"{EVENTS}?channel=topic:prices&last_event_id=topic:prices%3D0:1"
-    with serving(live_shop.data) as server:
-        with server.viewer.events(path) as events:
-            assert of_kind(events, "topic", 1)[0].data["offset"] == 1
-        with server.viewer.events(path, last_event_id="topic:prices=0:3") as events:
-            assert of_kind(events, "topic", 1)[0].data["offset"] == 3
+def test_the_header_of_a_browser_that_connects_again_counts_before_the_address(running: Running) -> None:
+    with open_log(running.shop.data) as log:
+        log.create_topic("five")
+        log.produce("five", [*map(price, range(5))])
+    path = f"{EVENTS}?channel=topic:five&last_event_id=topic:five%3D0:1"
+    with running.viewer.events(path) as events:
+        assert take(events, 1)[0].data["offset"] == 1
+    with running.viewer.events(path, last_event_id="topic:five=0:3") as events:
+        assert take(events, 1)[0].data["offset"] == 3
 
 
-def test_records_that_retention_has_deleted_are_reported_as_missed(data: Path, serving: Serving) -> None:
-    with open_log(data) as log, serving(data) as server:
-        log.create_topic("a")
+def test_records_that_retention_has_deleted_are_reported_as_missed(running: Running) -> None:
+    with open_log(running.shop.data) as log:
+        log.create_topic("old")
         for number in range(4):
-            log.produce("a", [price(number)])
-        log.delete_records({("a", 0): 3})
-        assert log.starts(["a"])["a"] == [3]
-        with server.viewer.events(EVENTS, channel="topic:a", last_event_id="topic:a=0:1") as events:
-            assert next(events).kind == "subscribed"
-            missed = next(events)
-            assert missed.kind == "missed"
-            assert missed.data["channels"] == {"topic:a": [{"partition": 0, "from": 1, "to": 3}]}
-            assert of_kind(events, "topic", 1)[0].data["offset"] == 3
+            log.produce("old", [price(number)])
+        log.delete_records({("old", 0): 3})
+        assert log.starts(["old"])["old"] == [3]
+    with running.viewer.events(EVENTS, channel="topic:old", last_event_id="topic:old=0:1") as events:
+        first, missed = begun(events), next(events)
+        assert (first.id, missed.kind, missed.id) == (None, "missed", None)
+        assert missed.data["channels"] == {"topic:old": [{"partition": 0, "from": 1, "to": 3}]}
+        assert take(events, 1)[0].data["offset"] == 3
 
 
-def test_a_topic_that_is_deleted_ends_its_channel_and_no_other(data: Path, serving: Serving) -> None:
-    with open_log(data) as log:
+def test_a_topic_that_is_deleted_ends_its_channel_and_no_other(running: Running) -> None:
+    with open_log(running.shop.data) as log:
         log.create_topic("a")
         log.create_topic("b")
-        with serving(data) as server:
-            with server.viewer.events(EVENTS, channel=["topic:a", "topic:b"]) as events:
-                assert next(events).kind == "subscribed"
-                log.delete_topic("a")
-                ended = next(events)
-                assert (ended.kind, ended.data["channel"]) == ("ended", "topic:a")
-                log.produce("b", [price(1)])
-                assert of_kind(events, "topic", 1)[0].data["channel"] == "topic:b"
-            log.create_topic("a")
-            # The id has an offset that the new topic has not reached: the stream tells so.
-            with server.viewer.events(EVENTS, channel="topic:a", last_event_id="topic:a=0:7") as events:
-                assert next(events).kind == "subscribed"
-                missed = next(events)
-                assert missed.data["channels"] == {"topic:a": [{"partition": 0, "from": 7, "to": 0}]}
-                log.produce("a", [price(1)])
-                assert of_kind(events, "topic", 1)[0].data["offset"] == 0
+        with running.viewer.events(EVENTS, channel=["topic:a", "topic:b"]) as events:
+            begun(events)
+            log.delete_topic("a")
+            ended = next(events)
+            assert (ended.kind, ended.data["channel"]) == ("ended", "topic:a")
+            log.produce("b", [price(1)])
+            assert take(events, 1)[0].data["channel"] == "topic:b"
+        log.create_topic("a")
+        # The id has an offset that the new topic has not reached: the stream tells so.
+        with running.viewer.events(EVENTS, channel="topic:a", last_event_id="topic:a=0:7") as events:
+            begun(events)
+            assert next(events).data["channels"] == {"topic:a": [{"partition": 0, "from": 7, "to": 0}]}
+            log.produce("a", [price(1)])
+            assert take(events, 1)[0].data["offset"] == 0
 
 
 APPLICATION = """

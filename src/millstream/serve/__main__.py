@@ -59,5 +59,5 @@ if __name__ == "__main__":
     code = main()
     sys.stdout.flush()
     sys.stderr.flush()
-    # Without the end of the interpreter: threads of granian that still close connections would abort it, or wait for it.
+    # Threads of granian may still close connections: the end of the interpreter would abort the process, or never come.
     os._exit(code)

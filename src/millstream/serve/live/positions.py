@@ -8,11 +8,10 @@ a partition.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from typing import TypeAlias
 from urllib.parse import unquote
 
-from millstream.serve.live.channels import ChannelError, in_id
+from millstream.serve.live.channels import ChannelError
 
 Positions: TypeAlias = dict[str, dict[str, int]]
 """The next position by channel and place. A place is a partition, or a run of the server."""
@@ -21,18 +20,6 @@ MOST_CHARACTERS = 40_000
 """The longest id: a browser sends it in a header, and the server accepts headers of 64 KiB."""
 
 _PLACES = re.compile(r"(?:[0-9a-z]{1,20}:[0-9]{1,18})(?:,[0-9a-z]{1,20}:[0-9]{1,18})*")
-
-
-def write_id(positions: Mapping[str, Mapping[str, int]]) -> str:
-    """Returns the id of positions.
-
-    >>> write_id({"topic:orders": {"0": 17, "1": 4}})
-    'topic:orders=0:17,1:4'
-    """
-    return ";".join(
-        f"{in_id(channel)}={','.join(f'{place}:{offset}' for place, offset in places.items())}"
-        for channel, places in positions.items()
-    )
 
 
 def read_id(text: str) -> Positions:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import sys
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import Any
 
-from millstream.errors import MillstreamError
+from millstream.errors import LogError, MillstreamError
 from millstream.serve.data import ServedData
 from millstream.serve.live.channels import Channel
 from millstream.serve.live.encoding import rest_of
@@ -85,9 +86,11 @@ class ReportPoller:
         try:
             if channel.kind == "application":
                 return self._application(channel.name)
-            if not self._names or self._rounds % _NAMES_EVERY == 0:
-                self._names = self._data.applications()
-            return {"applications": [summary(self._data.reports.report(name), name) for name in self._names]}
+            if self._rounds % _NAMES_EVERY == 0:
+                with contextlib.suppress(LogError):  # there is none yet, or it does not answer
+                    self._names = self._data.applications()
+            names = sorted({*self._names, *self._data.reports.applications()})
+            return {"applications": [summary(self._data.reports.report(name), name) for name in names]}
         except MillstreamError:
             return None
         except Exception as error:  # noqa: BLE001  (streams would wait for ever for a task that has ended)

@@ -197,9 +197,13 @@ class Stream:
             self.busy_since = None
 
     def _begin(self) -> bytes:
-        """The first event: the channels, and the id from which the stream can be continued."""
+        """The first event: the channels, and the id from which the stream can be continued.
+
+        It has no id if the client must still be told what it has missed.
+        """
         channels = [subscription.channel for subscription in self.subscriptions]
-        return b"retry: 2000\n" + self._id_line() + _event("subscribed", {"channels": channels})
+        position = b"" if self._missed else self._id_line()
+        return b"retry: 2000\n" + position + _event("subscribed", {"channels": channels})
 
     def _heartbeat_text(self) -> bytes:
         """A comment. If the position has moved without an event, the id, too: no event is dispatched for it."""

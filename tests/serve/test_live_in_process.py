@@ -1,4 +1,4 @@
-"""The channel of alerts: what the server itself publishes."""
+"""Event streams of a server in the process of the test: alerts, and states that are rare on a real server."""
 
 from __future__ import annotations
 
@@ -9,7 +9,11 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
 from tests.serve.in_process import HOST, InProcess, in_process
+
+from millstream.log import Log, ProducerRecord, open_log
+from millstream.serve.live import following
 
 
 @asynccontextmanager
@@ -92,4 +96,42 @@ def test_a_token_of_an_event_stream_is_checked_even_if_there_is_no_log(tmp_path:
         assert server.request("GET", "/api/v1/events?channel=alerts").status == 401
     with in_process(tmp_path / "nothing", is_open=True) as server:
         assert server.request("GET", "/api/v1/events?channel=topic:orders").status == 503
-        assert server.request("GET", "/api/v1/events?channel=applications&channel=alerts").status == 200
+        answer = server.request("GET", "/api/v1/events?channel=applications&channel=alerts")
+        assert answer.status == 200
+
+
+def test_the_list_of_applications_is_sent_even_if_there_are_none(tmp_path: Path) -> None:
+    async def run(server: InProcess) -> None:
+        async with stream(server, "channel=applications") as received:
+            assert (await event(received))["event"] == "subscribed"
+            assert json.loads((await event(received))["data"]) == {"channel": "applications", "applications": []}
+        await server.web.state.hub.close()
+
+    with in_process(tmp_path / "nothing", is_open=True) as server:
+        server.runner.run(run(server))
+
+
+def test_a_server_that_is_behind_for_long_skips_to_the_end_and_tells_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(following, "_BEHIND_SECONDS", -1.0)
+    monkeypatch.setattr(following, "_MOST_RECORDS", 1)
+
+    async def run(server: InProcess, log: Log) -> None:
+        async with stream(server, "channel=topic:numbers") as received:
+            assert (await event(received))["event"] == "subscribed"
+            await asyncio.sleep(0)
+            for number in range(20):  # meanwhile, the event loop passes nothing on
+                log.produce("numbers", [ProducerRecord(b"k", b"v", number)])
+            kinds = [await event(received)]
+            while kinds[-1]["event"] != "missed":
+                kinds.append(await event(received))
+            (missed,) = json.loads(kinds[-1]["data"])["channels"]["topic:numbers"]
+            assert missed == {"partition": 0, "from": len(kinds) - 1, "to": 20}
+            log.produce("numbers", [ProducerRecord(b"k", b"v", 20)])
+            assert json.loads((await event(received))["data"])["offset"] == 20
+        await server.web.state.hub.close()
+
+    with open_log(tmp_path) as log, in_process(tmp_path, is_open=True) as server:
+        log.create_topic("numbers")
+        server.runner.run(run(server, log))
