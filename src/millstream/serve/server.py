@@ -80,7 +80,7 @@ class ServerProcess:
         stopping = asyncio.ensure_future(self._stopping.wait())
         try:
             await self._wait_until_listening(serving)
-            await web.state.sql.begin()
+            web.state.sql.begin()
             fragment = "" if options.is_open else f"#code={sessions.new_code()}"
             host = f"[{options.host}]" if ":" in options.host else options.host
             ready(f"{options.scheme}://{host}:{self.port}/{fragment}")
