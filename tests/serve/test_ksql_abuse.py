@@ -13,6 +13,7 @@ from tests.serve.servers import Server
 from tests.serve.sql_server import Sql, sql_server
 from tests.sql.hostile import Hostile
 
+pytestmark = pytest.mark.timeout(120)  # the first test of a worker starts a server and its SQL process
 DEEP = 10_000
 
 

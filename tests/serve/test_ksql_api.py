@@ -14,6 +14,7 @@ from tests.serve.sql_server import EARLIEST, Sql, sql_server
 
 from millstream.serve.ksql.formats import DELIMITED, JSON, KSQL_JSON, PROTOBUF
 
+pytestmark = pytest.mark.timeout(120)  # the first test of a worker starts a server and its SQL process
 PULL = "SELECT * FROM spending WHERE buyer = 'ann';"
 PUSH = "SELECT buyer, city, amount FROM orders EMIT CHANGES LIMIT 2;"
 COLUMNS = {"columnNames": ["BUYER", "CITY", "AMOUNT"], "columnTypes": ["STRING", "STRING", "INTEGER"]}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import AsyncGenerator, AsyncIterator
 
-from fastapi import Request
+from fastapi import HTTPException, Request
 from fastapi.responses import StreamingResponse
 from starlette.requests import ClientDisconnect
 from starlette.types import Receive, Scope, Send
@@ -63,7 +63,10 @@ class Credentials:
             return False
         self._checked = time.monotonic()
         access: Access = self._request.app.state.access
-        return access.principal(self._request) is None
+        try:
+            return access.principal(self._request) is None
+        except HTTPException:
+            return True
 
 
 class PlacedResponse(StreamingResponse):
