@@ -48,10 +48,21 @@ class KsqlRoute(APIRoute):
                 headers = {"Retry-After": "1"} if failed.status in {429, 503} else None
                 return Response(failed.body, failed.status, headers, media_type=KSQL_JSON)
             except HTTPException as refused:
-                body = CallFailed.generic(refused.status_code * 100, str(refused.detail)).body
-                return Response(body, refused.status_code, dict(refused.headers or {}), media_type=KSQL_JSON)
+                return _refusal(request, refused)
 
         return answer
+
+
+def _refusal(request: Request, refused: HTTPException) -> Response:
+    """Returns an answer in the form of ksqlDB and in that of all other routes: access is refused for all in one way."""
+    content = {
+        "@type": "generic_error",
+        "error_code": refused.status_code * 100,
+        "message": str(refused.detail),
+        "error": {"message": str(refused.detail)},
+        "request_id": request.state.request_id,
+    }
+    return JSONResponse(content, refused.status_code, dict(refused.headers or {}), media_type=KSQL_JSON)
 
 
 def _responses(*types: str) -> dict[int | str, dict[str, Any]]:
