@@ -37,8 +37,8 @@ def serving(data: Path) -> Iterator[tuple[Server, Sql]]:
 
 def sql_process(server: Server) -> int:
     """The process id of the server's SQL."""
-    (found,) = [each.pid for each in processes.below(server.process.pid) if "ksql.process" in each.command]
-    return found
+    (pid,) = [each.pid for each in processes.below(server.process.pid) if "ksql.process" in each.command]
+    return pid
 
 
 def insert(sql: Sql, start: int, end: int) -> None:

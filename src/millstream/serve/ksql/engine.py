@@ -16,11 +16,9 @@ from typing import Any
 from millstream.config.secrets import reveal
 from millstream.errors import BrokerError, LogError
 from millstream.serve.data import ServedData
+from millstream.serve.ksql.codes import NAME, NOT_FOUND, TOO_MANY, UNAVAILABLE
 from millstream.serve.ksql.frames import packed, receive_async
 from millstream.sql.live.journal import journal_topic
-
-NAME = "sql"
-NOT_FOUND, TOO_MANY, UNAVAILABLE = 40400, 42900, 50300
 
 _MOST_CALLS = 64
 """The largest number of calls besides those of queries that go on: each has a thread."""

@@ -11,7 +11,8 @@ from starlette.requests import ClientDisconnect
 from starlette.types import Receive, Scope, Send
 
 from millstream.serve.access.authorization import Access
-from millstream.serve.ksql.engine import TOO_MANY, CallFailed
+from millstream.serve.ksql.codes import TOO_MANY
+from millstream.serve.ksql.engine import CallFailed
 from millstream.sql.requests.errors import BAD_REQUEST
 
 MOST_LINE = 1_000_000
@@ -120,12 +121,12 @@ async def line_batches(chunks: AsyncIterator[bytes]) -> AsyncIterator[list[str]]
         rest += chunk
         if b"\n" in chunk:
             *lines, rest = rest.split(b"\n")
-            if found := _texts(lines):
-                yield found
+            if texts := _texts(lines):
+                yield texts
         if len(rest) > MOST_LINE:
             raise CallFailed.generic(BAD_REQUEST, f"a line of the request exceeds {MOST_LINE} bytes")
-    if found := _texts([rest]):
-        yield found
+    if texts := _texts([rest]):
+        yield texts
 
 
 def _texts(lines: list[bytearray]) -> list[str]:
