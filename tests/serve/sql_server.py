@@ -52,7 +52,7 @@ class Sql:
 
     def wait(self) -> None:
         """Waits until the server executes statements."""
-        wait_until(lambda: self.ksql("SHOW TABLES;").status_code == 200, "the start of SQL")
+        wait_until(lambda: self.ksql("SHOW TABLES;").status_code == 200, "the start of SQL", 100)
 
     def run(self, text: str, properties: Mapping[str, Any] | None = None) -> list[dict[str, Any]]:
         """Executes statements, which must succeed; returns their entities."""

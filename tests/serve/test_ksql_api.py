@@ -14,6 +14,7 @@ from tests.serve.sql_server import EARLIEST, Sql, sql_server
 
 from millstream.serve.ksql.formats import DELIMITED, JSON, KSQL_JSON, PROTOBUF
 
+pytestmark = pytest.mark.timeout(120)  # the first test of a worker starts a server and its SQL process
 PULL = "SELECT * FROM spending WHERE buyer = 'ann';"
 PUSH = "SELECT buyer, city, amount FROM orders EMIT CHANGES LIMIT 2;"
 COLUMNS = {"columnNames": ["BUYER", "CITY", "AMOUNT"], "columnTypes": ["STRING", "STRING", "INTEGER"]}
@@ -284,7 +285,18 @@ def test_inserted_rows_are_acknowledged_in_order(sql: Sql, accept: str | None) -
 @pytest.mark.parametrize("accept", [DELIMITED, JSON])
 @pytest.mark.parametrize(
     "bad",
-    ['{"nope": 1}', "{", "[1]", '{"amount": "x"}', '{"amount": 1.5}', '{"amount": 2147483648}', "[" * 20_000],
+    [
+        '{"nope": 1}',
+        "{",
+        '{"rowtime": -1}',
+        '{"windowstart": 1}',
+        '{"buyer": "\\ud800"}',
+        "[1]",
+        '{"amount": "x"}',
+        '{"amount": 1.5}',
+        '{"amount": 2147483648}',
+        "[" * 20_000,
+    ],
 )
 def test_the_first_invalid_row_ends_the_inserts_with_an_error(http1: Sql, bad: str, accept: str) -> None:
     good = '{"buyer": "hal", "amount": 1}'

@@ -13,6 +13,7 @@ from tests.serve.sql_server import EARLIEST, sql_server
 
 # The package does not close its connections.
 pytestmark = [
+    pytest.mark.timeout(120),
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]

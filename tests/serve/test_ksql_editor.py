@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 from tests.serve.sql_server import Sql, sql_server
 
+pytestmark = pytest.mark.timeout(120)  # the first test of a worker starts a server and its SQL process
+
 
 @pytest.fixture(scope="module")
 def sql(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sql]:

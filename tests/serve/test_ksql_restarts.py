@@ -20,6 +20,7 @@ from tests.serve.sql_server import EARLIEST, ORDERS, Sql
 from millstream.log import ProducerRecord, open_log
 from millstream.sql.live.server import SqlServer
 
+pytestmark = pytest.mark.timeout(120)  # the first test of a worker starts a server and its SQL process
 _KEYS = 5
 
 
@@ -36,8 +37,8 @@ def serving(data: Path) -> Iterator[tuple[Server, Sql]]:
 
 def sql_process(server: Server) -> int:
     """The process id of the server's SQL."""
-    (found,) = [each.pid for each in processes.below(server.process.pid) if "ksql.process" in each.command]
-    return found
+    (pid,) = [each.pid for each in processes.below(server.process.pid) if "ksql.process" in each.command]
+    return pid
 
 
 def insert(sql: Sql, start: int, end: int) -> None:
@@ -55,42 +56,43 @@ def counts(data: Path) -> list[tuple[bytes, int]]:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(180)
-@pytest.mark.parametrize("killed", ["both processes", "the server", "the SQL process"])
-def test_queries_continue_after_a_kill_and_double_nothing(data: Path, killed: str) -> None:
-    with start_server(data, is_open=True) as server:
-        sql = Sql(server)
-        sql.wait()
+@pytest.mark.timeout(240)
+def test_queries_continue_after_each_kill_and_double_nothing(data: Path) -> None:
+    with serving(data) as (server, sql):
         sql.run(ORDERS)
         sql.run("CREATE TABLE counts AS SELECT buyer, COUNT(*) AS n FROM orders GROUP BY buyer;", EARLIEST)
         sql.run("CREATE STREAM copied AS SELECT * FROM orders; PAUSE CSAS_COPIED_2;", EARLIEST)
         insert(sql, 0, 100)
         wait_until(lambda: len(counts(data)) >= 10, "the first results")
         process = sql_process(server)
-        if killed != "the server":
-            os.kill(process, signal.SIGKILL)
-        if killed != "the SQL process":
-            server.process.kill()
-            server.process.wait()
-        else:
-            sql.wait()
-            assert sql_process(server) != process
-            insert(sql, 100, 200)
-            check(sql, data)
-        sql.close()
-    if killed != "the SQL process":
-        with serving(data) as (_server, sql):
-            insert(sql, 100, 200)
-            check(sql, data)
+        os.kill(process, signal.SIGKILL)
+        sql.wait()
+        assert sql_process(server) != process
+        check(sql, data, 100)
+        insert(sql, 100, 200)
+        kill(server)  # its SQL process ends by itself
+    with serving(data) as (server, sql):
+        check(sql, data, 200)
+        insert(sql, 200, 300)
+        os.kill(sql_process(server), signal.SIGKILL)
+        kill(server)
+    with serving(data) as (server, sql):
+        check(sql, data, 300)
 
 
-def check(sql: Sql, data: Path) -> None:
-    """Each of 200 rows was counted once, in the order of its key, and the states are as before."""
-    wait_until(lambda: len(counts(data)) >= 200, "the results")
-    wait_until(lambda: len(sql.rows(f"SELECT * FROM counts WHERE n = {200 // _KEYS};")) == _KEYS, "the table")
-    assert Counter(counts(data)) == {(b"b%d" % key, n): 1 for key in range(_KEYS) for n in range(1, 200 // _KEYS + 1)}
+def kill(server: Server) -> None:
+    server.process.kill()
+    server.process.wait()
+
+
+def check(sql: Sql, data: Path, count: int) -> None:
+    """Each row was counted once, in the order of its key, and the states are as before."""
+    each = count // _KEYS
+    wait_until(lambda: len(counts(data)) >= count, "the results")
+    wait_until(lambda: len(sql.rows(f"SELECT * FROM counts WHERE n = {each};")) == _KEYS, "the table")
+    assert Counter(counts(data)) == {(b"b%d" % key, n): 1 for key in range(_KEYS) for n in range(1, each + 1)}
     (queries,) = sql.run("SHOW QUERIES;")
-    assert {each["id"]: each["state"] for each in queries["queries"]} == {
+    assert {query["id"]: query["state"] for query in queries["queries"]} == {
         "CTAS_COUNTS_1": "RUNNING",
         "CSAS_COPIED_2": "PAUSED",
     }

@@ -15,6 +15,7 @@ from tests.serve.sql_server import EARLIEST, INSERTS, ORDERS, SPENDING, Sql
 from millstream.serve.access.roles import Role
 from millstream.serve.access.tokens import Tokens
 
+pytestmark = pytest.mark.timeout(120)  # the first test of a worker starts a server and its SQL process
 VIEWER, OPERATOR, ADMIN = Role.VIEWER, Role.OPERATOR, Role.ADMIN
 
 STATEMENTS = {

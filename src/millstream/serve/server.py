@@ -105,7 +105,7 @@ class ServerProcess:
         try:
             await self._wait_until_listening(serving, address)
             if not serving.done():
-                await services.begin()
+                services.begin()
                 fragment = "" if options.is_open else f"#code={sessions.new_code()}"
                 ready(f"{options.address(self.port)}/{fragment}")
                 await asyncio.wait({serving, stopping}, return_when=asyncio.FIRST_COMPLETED)

@@ -37,10 +37,10 @@ class Services:
         self.places = Places(data.options.most_streams)
         self.observer.alerts.listeners.append(lambda event: self.hub.publish("alerts", event))
 
-    async def begin(self) -> None:
+    def begin(self) -> None:
         """Starts what works without a request."""
         self.observer.start()
-        await self.sql.begin()
+        self.sql.begin()
 
     async def end_streams(self) -> None:
         """Ends all open streams of answers."""

@@ -12,7 +12,13 @@ from millstream.serve.access.roles import Principal, Role
 from millstream.serve.ksql.engine import CallFailed, SqlEngine
 from millstream.serve.ksql.routes import Engine
 
-router = APIRouter(prefix="/api/v1/sql", tags=["SQL"])
+_RESPONSES: dict[int | str, dict[str, Any]] = {
+    400: {"description": "The text is not valid."},
+    404: {"description": "The server runs no SQL: it serves one application."},
+    503: {"description": "SQL cannot be run now: the message says why."},
+}
+
+router = APIRouter(prefix="/api/v1/sql", tags=["SQL"], responses=_RESPONSES)
 
 Viewer = Annotated[Principal, Depends(require(Role.VIEWER))]
 

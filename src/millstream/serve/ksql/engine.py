@@ -16,11 +16,9 @@ from typing import Any
 from millstream.config.secrets import reveal
 from millstream.errors import BrokerError, LogError
 from millstream.serve.data import ServedData
+from millstream.serve.ksql.codes import NAME, NOT_FOUND, TOO_MANY, UNAVAILABLE
 from millstream.serve.ksql.frames import packed, receive_async
 from millstream.sql.live.journal import journal_topic
-
-NAME = "sql"
-NOT_FOUND, TOO_MANY, UNAVAILABLE = 40400, 42900, 50300
 
 _MOST_CALLS = 64
 """The largest number of calls besides those of queries that go on: each has a thread."""
@@ -70,6 +68,7 @@ class SqlEngine:
 
     def __init__(self, data: ServedData) -> None:
         self._data = data
+        self._beginning: asyncio.Task[None] | None = None
         self._running: asyncio.Task[None] | None = None
         self._process: subprocess.Popen[bytes] | None = None
         self._writer: asyncio.StreamWriter | None = None
@@ -86,9 +85,13 @@ class SqlEngine:
         """Whether the server has no SQL."""
         return not self._data.options.sql or self._data.options.application is not None
 
-    async def begin(self) -> None:
-        """Starts the process if there are queries that continue."""
-        if not self.is_off and await asyncio.to_thread(self._has_statements):
+    def begin(self) -> None:
+        """Starts the process if there are queries that continue. It does not wait for the log."""
+        if not self.is_off:
+            self._beginning = asyncio.ensure_future(self._begin())
+
+    async def _begin(self) -> None:
+        if await asyncio.to_thread(self._has_statements):
             self._keep()
 
     def _has_statements(self) -> bool:
@@ -101,11 +104,12 @@ class SqlEngine:
 
     async def close(self) -> None:
         """Ends the process."""
-        if self._running is not None:
-            self._running.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._running
-            self._running = None
+        for task in (self._beginning, self._running):
+            if task is not None:
+                task.cancel()
+                with contextlib.suppress(asyncio.CancelledError):
+                    await task
+        self._beginning = self._running = None
         self._lost("the server ends")
         if self._writer is not None:
             self._writer.close()

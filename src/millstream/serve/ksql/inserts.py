@@ -64,6 +64,8 @@ def inserted(source: DataSource, row: Mapping[str, Any]) -> InsertedRow:
         if name not in types:
             raise SqlStatementError(f"Column name `{name}` does not exist.", hint=suggestion(name, types))
         values[name] = _value(value, types[name], f"`{name}`")
+    if (values.get(ROWTIME) or 0) < 0:
+        raise SqlStatementError("the value of `ROWTIME` is negative")
     return record_of(source, values)
 
 

@@ -6,12 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from millstream.serve.access.roles import Principal, Role
+from millstream.serve.ksql.codes import FORBIDDEN
 from millstream.sql.catalog.sources import DataSource
 from millstream.sql.requests.effects import effect_of
 from millstream.sql.requests.errors import RequestError
 from millstream.sql.syntax import tree
-
-FORBIDDEN = 40300
 
 _MOST_WAIT_MS = 5_000
 

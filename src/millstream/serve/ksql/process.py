@@ -16,9 +16,10 @@ from collections.abc import Callable
 from typing import Any
 
 from millstream.errors import AlreadyRunningError, MillstreamError
+from millstream.serve.ksql.codes import NAME
 from millstream.serve.ksql.frames import packed, receive
 from millstream.serve.ksql.permissions import Sender
-from millstream.serve.ksql.service import NAME, Items, SqlService, failure
+from millstream.serve.ksql.service import Items, SqlService, failure
 from millstream.sql.live.server import SqlServer
 from millstream.text.escaping import trace_text
 

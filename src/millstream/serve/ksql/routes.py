@@ -15,7 +15,8 @@ from fastapi.routing import APIRoute
 from millstream.serve.access.authorization import require
 from millstream.serve.access.roles import Principal, Role
 from millstream.serve.ksql.bodies import CloseQuery, InsertTarget, Statements, decoded, schema
-from millstream.serve.ksql.engine import NAME, CallFailed, SqlEngine
+from millstream.serve.ksql.codes import NAME, NOT_ACCEPTABLE
+from millstream.serve.ksql.engine import CallFailed, SqlEngine
 from millstream.serve.ksql.formats import (
     INSERT_FORMATS,
     JSON,
@@ -30,7 +31,7 @@ from millstream.serve.ksql.permissions import Sender
 from millstream.serve.ksql.streams import Credentials, DuplexResponse, PlacedResponse, Places, line_batches
 from millstream.sql.requests.errors import BAD_REQUEST
 
-_NOT_ACCEPTABLE, _MOST_ID = 40600, 1000
+_MOST_ID = 1000
 _LAST_ITEM = '{"finalMessage":"Query Completed"}'
 
 
@@ -48,10 +49,21 @@ class KsqlRoute(APIRoute):
                 headers = {"Retry-After": "1"} if failed.status in {429, 503} else None
                 return Response(failed.body, failed.status, headers, media_type=KSQL_JSON)
             except HTTPException as refused:
-                body = CallFailed.generic(refused.status_code * 100, str(refused.detail)).body
-                return Response(body, refused.status_code, dict(refused.headers or {}), media_type=KSQL_JSON)
+                return _refusal(request, refused)
 
         return answer
+
+
+def _refusal(request: Request, refused: HTTPException) -> Response:
+    """Returns an answer in the form of ksqlDB and in that of all other routes: access is refused for all in one way."""
+    content = {
+        "@type": "generic_error",
+        "error_code": refused.status_code * 100,
+        "message": str(refused.detail),
+        "error": {"message": str(refused.detail)},
+        "request_id": request.state.request_id,
+    }
+    return JSONResponse(content, refused.status_code, dict(refused.headers or {}), media_type=KSQL_JSON)
 
 
 def _responses(*types: str) -> dict[int | str, dict[str, Any]]:
@@ -264,7 +276,7 @@ async def _is_healthy(engine: SqlEngine) -> bool:
 def _accepted(request: Request, offered: Collection[str]) -> str:
     content_type = accepted(request.headers.get("accept"), offered)
     if content_type is None:
-        raise CallFailed.generic(_NOT_ACCEPTABLE, f"the content types of the answer are: {', '.join(offered)}")
+        raise CallFailed.generic(NOT_ACCEPTABLE, f"the content types of the answer are: {', '.join(offered)}")
     return content_type
 
 

@@ -9,10 +9,11 @@ from typing import Any
 
 from millstream.errors import BrokerError, LogBusyError, LogFullError, MillstreamError
 from millstream.serve.access.roles import Role
+from millstream.serve.ksql.codes import FORBIDDEN, NAME, UNAVAILABLE
 from millstream.serve.ksql.editor import Editor
 from millstream.serve.ksql.formats import Rows, Writer
 from millstream.serve.ksql.inserts import column_name, inserted, parsed_row
-from millstream.serve.ksql.permissions import FORBIDDEN, Sender
+from millstream.serve.ksql.permissions import Sender
 from millstream.sql.live.applications import application_id, table_application_id
 from millstream.sql.live.server import SqlServer
 from millstream.sql.requests.answers import Answer
@@ -23,16 +24,11 @@ from millstream.sql.requests.properties import RequestSession
 from millstream.sql.statements.insert import check_target
 from millstream.sql.syntax import tree
 
-NAME = "sql"
-"""The name of the catalog: that of the shell, too, so both have the same streams, tables and queries."""
-
-UNAVAILABLE = 50300
-
 _POLL = 0.25
 _IDLE = 2.0
 _PULL_SECONDS = 10.0
 _MOST_CHARACTERS = 1 << 18
-_MOST_NAMES = 200
+_MOST_ID = 200
 
 Items = Generator[list[str], None, str | None]
 """Items of an answer, several at once; what the generator returns is the last one."""
@@ -151,7 +147,7 @@ class SqlService:
         """
         owner, ended = self._open.get(query, (None, None))
         if owner is None or ended is None:
-            raise RequestError(f"No query with id {query[:_MOST_NAMES]}")
+            raise RequestError(f"No query with id {query[:_MOST_ID]}")
         if not sender.owns(owner):
             raise RequestError("only the sender of a query and admins may close it", error_code=FORBIDDEN)
         ended.set()

@@ -5,13 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import AsyncGenerator, AsyncIterator
 
-from fastapi import Request
+from fastapi import HTTPException, Request
 from fastapi.responses import StreamingResponse
 from starlette.requests import ClientDisconnect
 from starlette.types import Receive, Scope, Send
 
 from millstream.serve.access.authorization import Access
-from millstream.serve.ksql.engine import TOO_MANY, CallFailed
+from millstream.serve.ksql.codes import TOO_MANY
+from millstream.serve.ksql.engine import CallFailed
 from millstream.sql.requests.errors import BAD_REQUEST
 
 MOST_LINE = 1_000_000
@@ -63,7 +64,10 @@ class Credentials:
             return False
         self._checked = time.monotonic()
         access: Access = self._request.app.state.access
-        return access.principal(self._request) is None
+        try:
+            return access.principal(self._request) is None
+        except HTTPException:
+            return True
 
 
 class PlacedResponse(StreamingResponse):
@@ -117,12 +121,12 @@ async def line_batches(chunks: AsyncIterator[bytes]) -> AsyncIterator[list[str]]
         rest += chunk
         if b"\n" in chunk:
             *lines, rest = rest.split(b"\n")
-            if found := _texts(lines):
-                yield found
+            if texts := _texts(lines):
+                yield texts
         if len(rest) > MOST_LINE:
             raise CallFailed.generic(BAD_REQUEST, f"a line of the request exceeds {MOST_LINE} bytes")
-    if found := _texts([rest]):
-        yield found
+    if texts := _texts([rest]):
+        yield texts
 
 
 def _texts(lines: list[bytearray]) -> list[str]:

@@ -196,15 +196,18 @@ class LiveDeployment:
             application.handle.resume()
 
     def state(self, query: PersistentQuery) -> State:
-        """Returns the state of a query."""
-        application = self._queries[query.id]
+        """Returns the state of a query. One that is in the catalog, and is being started, is running."""
+        application = self._queries.get(query.id)
+        if application is None:
+            return "RUNNING"
         if application.failure() is not None:
             return "ERROR"
         return "PAUSED" if application.is_paused else "RUNNING"
 
     def problem(self, query: PersistentQuery) -> str | None:
         """Returns the error that a query failed with."""
-        return self._queries[query.id].failure()
+        application = self._queries.get(query.id)
+        return None if application is None else application.failure()
 
     def describe(self, query: PersistentQuery, environment: Environment) -> tuple[str, str]:
         """Returns the description of a query's topology, and of the plan before optimisation."""
