@@ -250,6 +250,8 @@ class Hostile:
                 f"({one} BETWEEN {other} AND {other})",
                 f"({one} IS {pick(['', 'NOT '])}NULL)",
                 f"({self._of('STRING', depth)} LIKE {self._of('STRING', depth)})",
+                f"({self._of('STRING', depth)} LIKE {self._of('STRING', depth)} ESCAPE '!')",
+                f"({self._of('STRING', depth)} LIKE '{pick(['!', 'a!%', '%!'])}' ESCAPE '!')",
             ]
         )
 

@@ -84,3 +84,10 @@ CREATE TABLE bad AS SELECT customer, amount, COUNT(*) AS n FROM orders GROUP BY 
 --@expected.message: MIN
 CREATE TABLE people (id INT PRIMARY KEY, town STRING, age INT) WITH (kafka_topic='people', value_format='JSON');
 CREATE TABLE bad AS SELECT town, MIN(age) AS youngest FROM people GROUP BY town;
+
+--@test: NULL as the argument of an aggregate function has the type of its parameter
+CREATE STREAM pairs (id INT KEY, x DOUBLE) WITH (kafka_topic='pairs', value_format='JSON');
+CREATE TABLE texts AS SELECT id, HISTOGRAM(NULL) AS h, COUNT(*) AS n FROM pairs GROUP BY id;
+ASSERT TABLE texts (id INT PRIMARY KEY, h MAP<STRING, BIGINT>, n BIGINT) WITH (kafka_topic='TEXTS');
+INSERT INTO pairs VALUES (1, 2.5);
+ASSERT VALUES texts (id, n) VALUES (1, 1);

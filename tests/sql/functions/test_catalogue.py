@@ -95,7 +95,7 @@ def test_a_signature_prints_as_it_is_read(text: Any) -> None:
 
 
 def test_a_misspelt_type_in_a_signature_is_refused() -> None:
-    with pytest.raises(ValueError, match="'INTEGR' is not a type of a signature"):
+    with pytest.raises(ValueError, match="'INTEGR' is not a type"):
         Signature.parse("(INTEGR) -> INT")
     with pytest.raises(ValueError, match="is missing"):
         Signature.parse("INT -> INT")

@@ -256,6 +256,7 @@ FAILURES = [
     ("TRANSFORM(MAP('a' := 1, 'b' := 1), (k, v) => 'x', (k, v) => v)", "duplicate key"),
     ("FILTER(MAP('a' := 1, 'b' := CAST(NULL AS INT)), (k, v) => TRUE)", "NULL values"),
     ("JSON_ITEMS('{}')", "no JSON array"),
+    ("JSON_CONCAT()", "no arguments"),
     ("EXTRACTJSONFIELD('{', '$.a')", "Invalid JSON"),
     ("EXTRACTJSONFIELD('{}', 'a')", "must start with"),
     ("FORMAT_DATE(FROM_DAYS(0), 'HH')", "Unsupported field: hour"),

@@ -150,6 +150,7 @@ def test_variable_of_the_request_is_replaced() -> None:
         ("ASSERT TOPIC orders WITH (partitions=7) TIMEOUT 0 SECONDS;", 41700, "expected 7 got 1"),
         ("ASSERT TOPIC absent TIMEOUT 2 HOURS;", 40001, "TIMEOUT is at most 1 HOUR"),
         ("ASSERT SCHEMA SUBJECT 'orders-value' TIMEOUT 0 SECONDS;", 41700, "does not exist"),
+        ("ASSERT SCHEMA ID 5 TIMEOUT 0 SECONDS;", 41700, "Schema with id 5 does not exist"),
         ("INSERT INTO spending VALUES ('a', 'b', 1);", 40001, "Expected type INTEGER for field `TOTAL`"),
     ],
 )

@@ -87,15 +87,20 @@ class AggregateCall(Frozen):
         name: The name of the function.
         result: The type of the result.
         converters: As of `ScalarCall`, for the arguments that are evaluated for each row.
-        columns: How many leading arguments are evaluated for each row. The others are literals, and used up.
+        types: The types of the arguments that are evaluated for each row; the converters take others, too.
         accumulator: The aggregation; its methods take converted values, None included.
     """
 
     name: str
     result: SqlType
     converters: tuple[Converter | None, ...]
-    columns: int
+    types: tuple[SqlType, ...]
     accumulator: Accumulator
+
+    @property
+    def columns(self) -> int:
+        """How many leading arguments are evaluated for each row. The others are literals, and used up."""
+        return len(self.types)
 
     @property
     def state(self) -> SqlType:
@@ -206,8 +211,7 @@ class AggregateFunction(Function):
         overload = self.overloads[index]
         last = overload.signature.parameters[len(overload.signature.parameters) - overload.literals :]
         columns = sum(all(parameter is not one for one in last) for parameter in bound.parameters)
-        for position in range(columns):
-            bound.type(position)  # refuses NULL: the state has a column for the argument, which needs a type
+        types = tuple(bound.type(position) for position in range(columns))
         for position, argument in enumerate(arguments[columns:], start=columns + 1):
             if not isinstance(argument, TypedArgument) or argument.literal is MISSING:
                 raise SqlStatementError(
@@ -222,7 +226,7 @@ class AggregateFunction(Function):
         bound = Bound(bound.parameters, bound.types, bound.binding, converted, bound.converters, bound.result)
         accumulator = overload.bind(bound, config or {})
         result = _result(self.spelling, bound, overload.result)
-        return AggregateCall(self.name, result, bound.converters[:columns], columns, accumulator)
+        return AggregateCall(self.name, result, bound.converters[:columns], types, accumulator)
 
 
 def _resolve(

@@ -27,14 +27,15 @@ class AggregateArguments(RowExpressions):
         expressions: list[tree.Expression] = []
         self.names: list[str] = []
         self.types: dict[str, SqlType] = {}
+        nulls: list[SqlType] = []
         for item, call in zip(items, calls, strict=True):
             for index, argument in enumerate(aggregate_arguments(item)[: call.columns]):
                 expressions.append(argument)
                 self.names.append(f"{item.column}_{index}")
+                nulls.append(call.types[index])
         super().__init__(expressions, columns, environment)
-        for name, bound_expression in zip(self.names, self.bind(), strict=True):
-            assert bound_expression.type is not None
-            self.types[name] = bound_expression.type
+        for name, bound_expression, null in zip(self.names, self.bind(), nulls, strict=True):
+            self.types[name] = bound_expression.type or null
 
     def __call__(self, row: Row | None) -> Row | None:
         """Returns the arguments for a row."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from millstream.errors import RegistryError, SqlStatementError
+from millstream.errors import SqlStatementError, UnknownSchemaError
 from millstream.schemas.registries import ApplicationRegistry
 from millstream.sql.requests.deployment import Deployment
 from millstream.sql.requests.entities import Entity, entity
@@ -78,7 +78,7 @@ def _registered(registry: ApplicationRegistry, subject: str | None, id_: int | N
         return True
     try:
         opened.schema(id_, subject)
-    except RegistryError:
+    except UnknownSchemaError:
         return False
     return subject is None or any(opened.version(subject, number).id == id_ for number in opened.versions(subject))
 

@@ -150,11 +150,13 @@ def fitted(planned: PlannedQuery, target: DataSource, statement: tree.InsertInto
         column.name for column in (*target.key, *target.value)
     ] and len(planned.key) == len(target.key)
     conversions = {}
-    items = dict(planned.root.items) if isinstance(planned.root, Project) else {}
+    written = dict(planned.root.items) if isinstance(planned.root, Project) else {}
     if same:
         for have, want in zip((*planned.key, *planned.value), (*target.key, *target.value), strict=True):
             if have.type != want.type:
-                same = same and (convert_column(have.type, want.type) or _literal_fits(items.get(have.name), want.type))
+                same = same and (
+                    convert_column(have.type, want.type) or _literal_fits(written.get(have.name), want.type)
+                )
                 conversions[have.name] = want.type
     if not same:
         result = ", ".join([*(f"{column} KEY" for column in planned.key), *map(str, planned.value)])

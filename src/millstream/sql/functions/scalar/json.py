@@ -112,6 +112,8 @@ def _same(item: Any, value: Any, type_: SqlType | None) -> bool:
 
 
 def _concat(*texts: str | None) -> str | None:
+    if not texts:
+        raise ValueError("JSON_CONCAT has no arguments")
     nodes: list[Any] = []
     for text in texts:
         node = ABSENT if text is None else parse_json(text)
@@ -120,7 +122,7 @@ def _concat(*texts: str | None) -> str | None:
         nodes.append(node)
     if len(nodes) == 1:
         return json_text(nodes[0])
-    if nodes and all(isinstance(node, dict) for node in nodes):
+    if all(isinstance(node, dict) for node in nodes):
         merged: dict[str, Any] = {}
         for node in nodes:
             merged.update(node)
