@@ -53,7 +53,11 @@ class Items {
   }
 }
 
-const clean = (piece) => piece.trim().replace(/^[[,]\s*/, "").replace(/\s*[,\]]$/, "");
+const clean = (piece) =>
+  piece
+    .trim()
+    .replace(/^[[,]\s*/, "")
+    .replace(/\s*[,\]]$/, "");
 
 /**
  * Runs a query until it ends, or until it is aborted.
@@ -66,7 +70,11 @@ const clean = (piece) => piece.trim().replace(/^[[,]\s*/, "").replace(/\s*[,\]]$
 export async function runQuery(text, session, signal, on) {
   const body = { sql: text, properties: session.properties, sessionVariables: session.variables };
   const isPrint = /^\s*PRINT\b/i.test(text);
-  const response = await api.stream("POST", "/query-stream", { body, signal, headers: { accept: isPrint ? "*/*" : TYPE } });
+  const response = await api.stream("POST", "/query-stream", {
+    body,
+    signal,
+    headers: { accept: isPrint ? "*/*" : TYPE },
+  });
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
   const items = new Items();
   let rest = "";
