@@ -50,6 +50,7 @@ def test_an_application_that_fails_is_first_with_the_users_line(
         expect(problem).to_contain_text("no scales")
         expect(problem).to_contain_text("parcels.py")
         expect(row_of(page, "Applications", "shop")).to_contain_text("RUNNING")
+        expect(page.get_by_role("table", name="Alerts")).to_contain_text("parcels")
 
 
 def test_an_application_that_is_killed_and_comes_back(serving: Serving, data: Path, console: Console) -> None:
