@@ -87,6 +87,19 @@ def test_a_query_ends_when_the_page_is_left(server: Server, console: Console) ->
         page.evaluate("location.hash = '#/topics'")
 
 
+def test_queries_leave_connections_for_the_rest_of_the_page(server: Server, console: Console) -> None:
+    page = console(server, "#/sql", role=Role.VIEWER)
+    run(page, "SELECT shop FROM orders EMIT CHANGES;" * 6)
+    results = page.locator(".result")
+    expect(results).to_have_count(6)
+    refused = results.filter(has_text="4 queries are running in this browser")
+    expect(refused).to_have_count(2)
+    run(page, "SHOW STREAMS;")  # it ends the queries
+    expect(results).to_contain_text("ORDERS")
+    run(page, "SELECT shop FROM orders EMIT CHANGES;")
+    expect(results).to_contain_text("No rows yet")
+
+
 def test_a_pull_query_answers_once(server: Server, console: Console) -> None:
     produce(server, "pull", 7)
     page = console(server, "#/sql", role=Role.VIEWER)

@@ -1,8 +1,8 @@
 // The rows of a store: all of them, or those of a key, a prefix, a range, a time.
 
-import { api } from "../lib/api.js";
 import { useData } from "../lib/data.js";
 import { ago, clock, counted, dateTime, fieldOf, msOfField } from "../lib/format.js";
+import { usePages } from "../lib/pages.js";
 import { go, href } from "../lib/router.js";
 import { hasTextKeys, keyText, rowIdentity } from "../lib/store-keys.js";
 import {
@@ -16,7 +16,6 @@ import {
   Value,
   html,
   useEffect,
-  useMemo,
   useRef,
   useState,
 } from "../lib/ui.js";
@@ -25,7 +24,6 @@ const PAGE = 100;
 const MOST_ROWS = 5_000;
 const FRESH_MS = 2_000;
 const WAYS = { all: "all rows", key: "a key", prefix: "a prefix", range: "a range of keys" };
-const NO_PAGES = { first: null, rows: [], cursor: null, error: null, isBusy: false };
 const FIELDS = ["by", "key", "prefix", "from", "to", "time_from", "time_to", "as_of", "reverse"];
 
 function parametersOf(query) {
@@ -170,27 +168,16 @@ export function StoreRows({ route, application, store, query }) {
   const [isFresh, setFresh] = useState(true);
   const parameters = parametersOf(query);
   const answer = useData(route, { parameters, every: isFresh ? FRESH_MS : 0 });
-  const [more, setMore] = useState(NO_PAGES);
   const [open, setOpen] = useState(null);
-  useEffect(() => setMore(NO_PAGES), [JSON.stringify(parameters)]);
-  const first = more.first ?? answer.data; // pages belong to the first page that they continue
-  const cursor = more.first ? more.cursor : (first?.cursor ?? null);
-  const rows = useMemo(() => [...(first?.rows ?? []), ...more.rows], [first, more.rows]);
+  const pages = usePages(route, parameters, answer.data, "rows");
+  const { first, items: rows, cursor } = pages;
   const changed = useChanged(first?.rows);
-  async function load() {
-    const begun = { ...more, first, cursor, isBusy: true };
+  function load() {
     setFresh(false);
-    setMore(begun);
-    const set = (changes) => setMore((last) => (last === begun ? { ...begun, isBusy: false, ...changes } : last));
-    try {
-      const next = await api.get(route, { ...parameters, cursor });
-      set({ rows: [...more.rows, ...next.rows], cursor: next.cursor, error: null });
-    } catch (error) {
-      set({ error, cursor });
-    }
+    pages.load();
   }
   function refresh(isOn) {
-    setMore(NO_PAGES);
+    pages.restart();
     setFresh(isOn);
     if (!isOn) answer.reload();
   }
@@ -227,11 +214,11 @@ export function StoreRows({ route, application, store, query }) {
         onOpen=${(row) => setOpen(rowIdentity(row) === open ? null : rowIdentity(row))} details=${(row) => html`<${Row} store=${store} row=${row} address=${address} />`} />`
       }
       ${first && !rows.length && html`<${Empty}>${query.by ? "No row matches." : "The store has no rows."}<//>`}
-      ${more.error && html`<${Problem} error=${more.error} />`}
+      ${pages.error && html`<${Problem} error=${pages.error} />`}
       ${
         rows.length > 0 &&
         html`<p class="below">
-        ${cursor !== null && rows.length < MOST_ROWS && html`<button disabled=${more.isBusy} onClick=${load}>More rows</button>`}
+        ${cursor !== null && rows.length < MOST_ROWS && html`<button disabled=${pages.isBusy} onClick=${load}>More rows</button>`}
         <span>${counted(rows.length, "row")}${cursor === null ? "" : " so far"}</span></p>`
       }
     <//>`;

@@ -5,22 +5,9 @@ import { useData, useStreamState } from "../lib/data.js";
 import { parseExact } from "../lib/exact.js";
 import { useFollowing } from "../lib/following.js";
 import { count, counted, dateTime, fieldOf, msOfField } from "../lib/format.js";
+import { usePages } from "../lib/pages.js";
 import { go, href } from "../lib/router.js";
-import {
-  Empty,
-  Facts,
-  Json,
-  Loading,
-  Panel,
-  Problem,
-  Table,
-  Tag,
-  Value,
-  html,
-  useEffect,
-  useMemo,
-  useState,
-} from "../lib/ui.js";
+import { Empty, Facts, Json, Loading, Panel, Problem, Table, Tag, Value, html, useState } from "../lib/ui.js";
 import { Produce } from "./produce.js";
 
 const PAGE = 50;
@@ -147,37 +134,23 @@ function Pages({ topic, query, from, text }) {
   const parameters = parametersOf(query, from);
   const route = `topics/${path(topic.name)}/records`;
   const answer = useData(route, { parameters });
-  const [more, setMore] = useState({ records: [], cursor: null, error: null, isBusy: false });
-  useEffect(
-    () => setMore({ records: [], cursor: answer.data?.cursor ?? null, error: null, isBusy: false }),
-    [answer.data],
-  );
-  const all = useMemo(() => [...(answer.data?.records ?? []), ...more.records], [answer.data, more.records]);
+  const pages = usePages(route, parameters, answer.data, "records");
+  const all = pages.items;
   if (answer.error && !answer.data) return html`<${Problem} error=${answer.error} retry=${answer.reload} />`;
   if (!answer.data) return html`<${Panel}><${Loading} /><//>`;
-  async function load() {
-    setMore((last) => ({ ...last, isBusy: true }));
-    try {
-      const next = await api.get(route, { ...parameters, cursor: more.cursor });
-      setMore((last) => ({
-        records: [...last.records, ...next.records],
-        cursor: next.cursor,
-        error: null,
-        isBusy: false,
-      }));
-    } catch (error) {
-      setMore((last) => ({ ...last, error, isBusy: false }));
-    }
+  function again() {
+    pages.restart();
+    answer.reload();
   }
   const shown = all.filter((record) => contains(record, text));
   return html`<${Panel}>
     ${shown.length > 0 && html`<${Records} topic=${topic} records=${shown} />`}
     ${!shown.length && html`<${Empty}>${all.length ? `None of the ${count(all.length)} records that were read contains “${text}”.` : "There are no records."}<//>`}
-    ${more.error && html`<${Problem} error=${more.error} />`}
+    ${pages.error && html`<${Problem} error=${pages.error} />`}
     <p class="below">
-      ${more.cursor !== null && all.length < MOST_ROWS && html`<button disabled=${more.isBusy} onClick=${load}>${from === "newest" ? "Older records" : "More records"}</button>`}
-      <span>${counted(all.length, "record")}${text && `, ${count(shown.length)} of them match`}${more.cursor === null ? ": that is all" : ""}</span>
-      <button class="plain" onClick=${answer.reload}>Read again</button>
+      ${pages.cursor !== null && all.length < MOST_ROWS && html`<button disabled=${pages.isBusy} onClick=${pages.load}>${from === "newest" ? "Older records" : "More records"}</button>`}
+      <span>${counted(all.length, "record")}${text && `, ${count(shown.length)} of them match`}${pages.cursor === null ? ": that is all" : ""}</span>
+      <button class="plain" onClick=${again}>Read again</button>
     </p>
   <//>`;
 }
