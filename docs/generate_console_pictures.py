@@ -1,8 +1,8 @@
 """Makes the pictures of the console in `docs/pictures/` from applications that run while they are taken.
 
-    python docs/generate_console_pictures.py [--scene]
+    python docs/generate_console_pictures.py [--scene] [--only NAME …]
 
-It needs Chromium (`apt-get install chromium`) and takes about two minutes. With `--scene` it only runs the server and
+It needs Chromium (`apt-get install chromium`) and takes about five minutes. With `--scene` it only runs the server and
 the applications, prints the address of the console, and waits for Ctrl-C.
 """
 
@@ -197,7 +197,7 @@ ALL = (
     Picture("overview", "#/"),
     Picture("overview-dark", "#/", scheme="dark"),
     Picture("overview-phone", "#/", size=PHONE),
-    Picture("application", "#/applications/stock-statistics", size=(1560, 800)),
+    Picture("application", "#/applications/word-count"),
     Picture("application-dark", "#/applications/orders", choose_join, scheme="dark"),
     Picture("charts", "#/applications/stock-statistics?tab=charts"),
     Picture("stores", "#/stores/orders/deliveries", size=(1240, 600)),
@@ -213,11 +213,11 @@ FONT = """addEventListener("DOMContentLoaded", () => {
 """Inter is the font if it is installed (Debian's package fonts-inter)."""
 
 
-def take(address: str) -> None:
-    """Takes all pictures."""
+def take(address: str, names: list[str]) -> None:
+    """Takes pictures: those of these names, or all."""
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
-        for picture in ALL:
+        for picture in (each for each in ALL if not names or each.name in names):
             width, height = picture.size
             context = browser.new_context(color_scheme=picture.scheme, viewport={"width": width, "height": height})
             context.add_init_script(FONT)
@@ -239,6 +239,7 @@ def main() -> int:
     """Takes the pictures."""
     parser = argparse.ArgumentParser(description="The pictures of the console.")
     parser.add_argument("--scene", action="store_true", help="only run the server and the applications")
+    parser.add_argument("--only", nargs="*", default=[], metavar="NAME", help="take only these, such as overview")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as directory, scene(Path(directory)) as address:
         print(address, flush=True)
@@ -248,7 +249,7 @@ def main() -> int:
         else:
             PICTURES.mkdir(exist_ok=True)
             time.sleep(WARM_UP_SECONDS)  # the charts need a history
-            take(address)
+            take(address, options.only)
     return 0
 
 

@@ -6,7 +6,7 @@ import signal
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Locator, Page, expect
 from tests.serve import shop
 from tests.serve.browser import parcels
 from tests.serve.browser.conftest import Console
@@ -15,12 +15,17 @@ from tests.serve.conftest import LiveShop, Serving
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 
 
+def row_of(page: Page, table: str, name: str) -> Locator:
+    """The row of an application or of a topic. Alerts name applications, too."""
+    return page.get_by_role("table", name=table).get_by_role("row", name=name)
+
+
 def test_records_that_arrive_move_the_figures(serving: Serving, live_shop: LiveShop, console: Console) -> None:
     with serving(live_shop.data) as server:
         page = console(server)
-        row = page.get_by_role("row", name="shop")
+        row = row_of(page, "Applications", "shop")
         expect(row).to_contain_text("RUNNING")
-        topic = page.get_by_role("row", name="orders")
+        topic = row_of(page, "Topics", "orders")
         expect(topic.get_by_role("cell").nth(2)).to_have_text("0")
         for total in (40, 80):
             live_shop.produce("orders", *(shop.order("north", 1) for _ in range(40)))
@@ -35,7 +40,7 @@ def test_an_application_that_fails_is_first_with_the_users_line(
     parcels.create_topics(data)
     with serving(data) as server, parcels.running(data):
         page = console(server)
-        row = page.get_by_role("row", name="parcels")
+        row = row_of(page, "Applications", "parcels")
         expect(row).to_contain_text("RUNNING")
         parcels.produce(data, {"weight": 2})
         parcels.produce(data, {"problem": "no scales"})
@@ -44,7 +49,8 @@ def test_an_application_that_fails_is_first_with_the_users_line(
         problem = page.locator(".problem")
         expect(problem).to_contain_text("no scales")
         expect(problem).to_contain_text("parcels.py")
-        expect(page.get_by_role("row", name="shop")).to_contain_text("RUNNING")
+        expect(row_of(page, "Applications", "shop")).to_contain_text("RUNNING")
+        expect(page.get_by_role("table", name="Alerts")).to_contain_text("parcels")
 
 
 def test_an_application_that_is_killed_and_comes_back(serving: Serving, data: Path, console: Console) -> None:
@@ -52,7 +58,7 @@ def test_an_application_that_is_killed_and_comes_back(serving: Serving, data: Pa
     with serving(data) as server:
         with parcels.running(data) as process:
             page = console(server)
-            row = page.get_by_role("row", name="parcels")
+            row = row_of(page, "Applications", "parcels")
             expect(row).to_contain_text("RUNNING")
             process.send_signal(signal.SIGKILL)
             process.wait()

@@ -99,9 +99,11 @@ export function inline(value, most = 300) {
   return line.length > most ? `${line.slice(0, most)}…` : line;
 }
 
-/** A value on several lines. */
+/** A value on several lines. Characters that are not to be seen are escaped, as in JSON. */
 export function pretty(value, most = 100_000) {
   const raw = typeof value === "string" ? value : (JSON.stringify(value, null, 2) ?? "");
-  const text = raw.replace(CONTROLS, (character) => ("\n\t".includes(character) ? character : "␣"));
+  const text = raw.replace(CONTROLS, (character) =>
+    "\n\t".includes(character) ? character : `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`,
+  );
   return text.length > most ? `${text.slice(0, most)}\n… (${count(text.length - most)} more characters)` : text;
 }

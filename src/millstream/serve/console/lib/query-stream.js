@@ -53,7 +53,34 @@ class Items {
   }
 }
 
-const clean = (piece) => piece.trim().replace(/^[[,]\s*/, "").replace(/\s*[,\]]$/, "");
+const clean = (piece) =>
+  piece
+    .trim()
+    .replace(/^[[,]\s*/, "")
+    .replace(/\s*[,\]]$/, "");
+
+// With HTTP/1.1 a browser opens six connections to a server, for all of its tabs. Queries take four of them: one is for
+// events, one for everything else.
+const MOST_QUERIES = 4;
+const ATTEMPTS = 10; // queries that were stopped a moment ago give their places back
+const ATTEMPT_MS = 100;
+
+/** Runs a function while it holds one of the places for queries of the browser. */
+async function inPlace(run) {
+  const [page] = performance.getEntriesByType("navigation");
+  if (!navigator.locks || page?.nextHopProtocol === "h2") return run();
+  for (let number = 0; number < MOST_QUERIES * ATTEMPTS; number++) {
+    const name = `millstream.query.${number % MOST_QUERIES}`;
+    const hasRun = await navigator.locks.request(name, { ifAvailable: true }, async (lock) => {
+      if (lock) await run();
+      return lock !== null;
+    });
+    if (hasRun) return undefined;
+    if ((number + 1) % MOST_QUERIES === 0) await new Promise((resolve) => setTimeout(resolve, ATTEMPT_MS));
+  }
+  const message = `${MOST_QUERIES} queries are running in this browser`;
+  throw new ApiError(0, { message, hint: "stop one of them, also in other tabs" });
+}
 
 /**
  * Runs a query until it ends, or until it is aborted.
@@ -63,10 +90,17 @@ const clean = (piece) => piece.trim().replace(/^[[,]\s*/, "").replace(/\s*[,\]]$
  * @param signal aborts it.
  * @param on { header(columns, id), rows([{ columns, tombstone }]), lines([text]), final(text) }
  */
-export async function runQuery(text, session, signal, on) {
+export const runQuery = (text, session, signal, on) => inPlace(() => receive(text, session, signal, on));
+
+async function receive(text, session, signal, on) {
+  signal.throwIfAborted();
   const body = { sql: text, properties: session.properties, sessionVariables: session.variables };
   const isPrint = /^\s*PRINT\b/i.test(text);
-  const response = await api.stream("POST", "/query-stream", { body, signal, headers: { accept: isPrint ? "*/*" : TYPE } });
+  const response = await api.stream("POST", "/query-stream", {
+    body,
+    signal,
+    headers: { accept: isPrint ? "*/*" : TYPE },
+  });
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
   const items = new Items();
   let rest = "";

@@ -10,7 +10,8 @@ const KEYWORDS = new Set(
   UNDEFINE UNSET VALUES VARIABLES VARCHAR WHEN WHERE WINDOW WITH WITHIN BIGINT BOOLEAN BYTES DOUBLE INT`.split(/\s+/),
 );
 
-const TOKEN = /(--[^\n]*|\/\*[\s\S]*?(?:\*\/|$))|('(?:[^']|'')*(?:'|$))|([`"](?:[^`"]|``|"")*(?:[`"]|$))|([A-Za-z_][\w@]*)|(\d[\w.]*)|(;)|([\s\S])/g;
+const TOKEN =
+  /(--[^\n]*|\/\*[\s\S]*?(?:\*\/|$))|('(?:[^']|'')*(?:'|$))|([`"](?:[^`"]|``|"")*(?:[`"]|$))|([A-Za-z_][\w@]*)|(\d[\w.]*)|(;)|([\s\S])/g;
 const KINDS = ["comment", "string", "quoted", "word", "number", "end", "other"];
 
 /** The tokens of a text: { kind, start, end }. Together they are the whole text. */
@@ -64,10 +65,15 @@ const literal = (text) => text.slice(1, -1).replaceAll("''", "'");
  */
 export function sessionChange(statement) {
   const match =
-    /^(SET|DEFINE)\s+('(?:[^']|'')*'|\w+)\s*=\s*('(?:[^']|'')*')\s*;$/i.exec(statement) ?? /^(UNSET|UNDEFINE)\s+('(?:[^']|'')*'|\w+)\s*;$/i.exec(statement);
+    /^(SET|DEFINE)\s+('(?:[^']|'')*'|\w+)\s*=\s*('(?:[^']|'')*')\s*;$/i.exec(statement) ??
+    /^(UNSET|UNDEFINE)\s+('(?:[^']|'')*'|\w+)\s*;$/i.exec(statement);
   if (!match) return null;
   const [, action, name, value] = match;
-  return { action: action.toUpperCase(), name: name.startsWith("'") ? literal(name) : name, value: value === undefined ? null : literal(value) };
+  return {
+    action: action.toUpperCase(),
+    name: name.startsWith("'") ? literal(name) : name,
+    value: value === undefined ? null : literal(value),
+  };
 }
 
 /** The server counts characters, JavaScript counts UTF-16 units. */
@@ -88,7 +94,11 @@ export function marksOf(text, mistakes) {
   return mistakes
     .map((mistake) => {
       const start = offsetOfPlace(text, mistake.line, mistake.column);
-      return { start, end: Math.min(text.length, start + offsetOfCharacters(text.slice(start), Math.max(1, mistake.length))), mistake };
+      return {
+        start,
+        end: Math.min(text.length, start + offsetOfCharacters(text.slice(start), Math.max(1, mistake.length))),
+        mistake,
+      };
     })
     .sort((one, other) => one.start - other.start);
 }

@@ -28,7 +28,8 @@ export function eventRow(store, row) {
 }
 
 /** What makes a row of a store the same row. */
-export const rowIdentity = (row) => JSON.stringify([row.key ?? row.key_base64, row.window?.start, row.window?.end, row.valid_from]);
+export const rowIdentity = (row) =>
+  JSON.stringify([row.key ?? row.key_base64, row.window?.start, row.window?.end, row.valid_from]);
 
 /** The numbers of a value, by name: those that a chart can show. */
 export function numbersOf(value) {

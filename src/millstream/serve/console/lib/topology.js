@@ -7,6 +7,7 @@ const MOST_CHARACTERS = 26;
 export const MOST_SCHEMA = 12;
 const HEIGHT = { operator: 44, topic: 40, store: 36 };
 const MARGIN = 10;
+const TITLE = 16; // above the parts of a sub-topology
 
 /** A name that fits, with its beginning and its end. */
 export function shortened(name, most = MOST_CHARACTERS) {
@@ -100,7 +101,7 @@ export function graphOf(topology) {
 /** Lays a graph out from left to right: adds `x`, `y`, `width`, `height` to vertices and groups, `points` to edges. */
 export function place({ vertices, groups, edges }) {
   const graph = new Graph({ compound: true, multigraph: true });
-  graph.setGraph({ rankdir: "LR", nodesep: 14, ranksep: 24, edgesep: 10, marginx: MARGIN, marginy: MARGIN });
+  graph.setGraph({ rankdir: "LR", nodesep: 14, ranksep: 24, edgesep: 10, marginx: MARGIN, marginy: MARGIN + TITLE });
   graph.setDefaultEdgeLabel(() => ({}));
   for (const group of groups) graph.setNode(group.id, {});
   for (const vertex of vertices.values()) {
@@ -119,12 +120,16 @@ export function place({ vertices, groups, edges }) {
     const { x, y, width, height } = graph.node(each.id);
     Object.assign(each, { x, y, width, height });
   }
+  for (const group of groups) {
+    group.y -= TITLE / 2;
+    group.height += TITLE;
+  }
   edges.forEach((edge, number) => {
     const { points, x, y } = graph.edge(edge.from, edge.to, String(number));
     Object.assign(edge, { points, x, y });
   });
   const { width, height } = graph.graph();
-  return { vertices: [...vertices.values()], groups: groups.filter((group) => group.width), edges, width, height };
+  return { vertices: [...vertices.values()], groups: groups.filter((group) => group.width > 0), edges, width, height };
 }
 
 /** A smooth line through points, as the path of an SVG. */

@@ -112,16 +112,19 @@ function Session({ values, change }) {
 
 function HistoryDialog({ history, choose, onClose }) {
   return html`<${Dialog} title="History" class="history" onClose=${onClose}>
-    ${history.texts.length
-      ? html`<ol>${history.texts.map((each) => html`<li><button class="plain" onClick=${() => choose(each)}><pre>${each}</pre></button></li>`)}</ol>
+    ${
+      history.texts.length
+        ? html`<ol>${history.texts.map((each) => html`<li><button class="plain" onClick=${() => choose(each)}><pre>${each}</pre></button></li>`)}</ol>
           <footer><button onClick=${history.clear}>Clear</button></footer>`
-      : html`<${Empty}>Nothing has been run in this browser.<//>`}
+        : html`<${Empty}>Nothing has been run in this browser.<//>`
+    }
   <//>`;
 }
 
 function Answer({ item }) {
   if (item.kind === "query") return html`<${QueryResult} text=${item.text} session=${item.session} />`;
-  if (item.kind === "explain") return html`<${Panel} class="result" title=${html`<code>${item.text}</code>`}><${Explained} text=${item.text} /><//>`;
+  if (item.kind === "explain")
+    return html`<${Panel} class="result" title=${html`<code>${item.text}</code>`}><${Explained} text=${item.text} /><//>`;
   if (item.kind === "refused") return html`<${RefusedPanel} text=${item.text} error=${item.error} />`;
   if (item.kind === "entity") return html`<${EntityPanel} entity=${item.entity} />`;
   return html`<${Panel} class="result" title=${html`<code>${item.text}</code>`}><p class="empty done">The session of this page has changed.</p><//>`;
@@ -212,6 +215,12 @@ export default function Sql() {
       </div>
       <${Catalog} answer=${catalog} insert=${insert} write=${write} explain=${explain} />
     </div>
-    ${hasHistory && html`<${HistoryDialog} history=${history} onClose=${() => setHasHistory(false)}
-      choose=${(each) => { setHasHistory(false); write(each); }} />`}`;
+    ${
+      hasHistory &&
+      html`<${HistoryDialog} history=${history} onClose=${() => setHasHistory(false)}
+      choose=${(each) => {
+        setHasHistory(false);
+        write(each);
+      }} />`
+    }`;
 }

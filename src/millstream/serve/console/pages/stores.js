@@ -46,13 +46,27 @@ function Stores({ only, query }) {
   const { stores, error } = useStores();
   const change = (search) => go(href(["stores", ...(only ? [only] : [])], { search }), { replace: true });
   const text = (query.search ?? "").toLowerCase();
-  const shown = (stores ?? []).filter((store) => (!only || store.application === only) && `${store.application}/${store.name}`.toLowerCase().includes(text));
+  const shown = (stores ?? []).filter(
+    (store) =>
+      (!only || store.application === only) && `${store.application}/${store.name}`.toLowerCase().includes(text),
+  );
   const columns = [
-    { title: "Store", kind: "wide", cell: (store) => html`<a class="name" href=${href(["stores", store.application, store.name])}>${store.name}</a>` },
-    { title: "Application", cell: (store) => html`<a href=${href(["applications", store.application])}>${store.application}</a>` },
+    {
+      title: "Store",
+      kind: "wide",
+      cell: (store) => html`<a class="name" href=${href(["stores", store.application, store.name])}>${store.name}</a>`,
+    },
+    {
+      title: "Application",
+      cell: (store) => html`<a href=${href(["applications", store.application])}>${store.application}</a>`,
+    },
     { title: "Kind", cell: (store) => html`<${Tag}>${store.kind}<//>` },
     { title: "Key", kind: "optional code", cell: (store) => store.key?.type ?? store.key?.serde ?? "" },
-    { title: "Value", kind: "optional code", cell: (store) => store.value?.name ?? store.value?.type ?? store.value?.serde ?? "" },
+    {
+      title: "Value",
+      kind: "optional code",
+      cell: (store) => store.value?.name ?? store.value?.type ?? store.value?.serde ?? "",
+    },
     { title: "Rows", kind: "number", cell: (store) => count(store.rows) },
     { title: "Size", kind: "number optional", cell: (store) => bytes(store.bytes) },
   ];
@@ -60,10 +74,15 @@ function Stores({ only, query }) {
       actions=${html`<input data-search placeholder="search" aria-label="Search" value=${query.search ?? ""} onInput=${(event) => change(event.target.value)} />`} />
     ${error && html`<${Problem} error=${error.isMissing ? { message: "this server does not answer queries of stores" } : error} />`}
     ${!stores && !error && html`<${Panel}><${Loading} /><//>`}
-    ${stores && html`<${Panel}>${shown.length > 0
-      ? html`<${Table} label="Stores" columns=${columns} rows=${shown} keyOf=${(store) => `${store.application}/${store.name}`}
+    ${
+      stores &&
+      html`<${Panel}>${
+        shown.length > 0
+          ? html`<${Table} label="Stores" columns=${columns} rows=${shown} keyOf=${(store) => `${store.application}/${store.name}`}
           onOpen=${(store) => go(href(["stores", store.application, store.name]))} />`
-      : html`<${Empty}>${stores.length ? "No store matches." : "No application has a store with a name."}<//>`}<//>`}`;
+          : html`<${Empty}>${stores.length ? "No store matches." : "No application has a store with a name."}<//>`
+      }<//>`
+    }`;
 }
 
 function Store({ application, name, query }) {
@@ -71,9 +90,14 @@ function Store({ application, name, query }) {
   const answer = useData(route, { every: EVERY_MS });
   const store = answer.data;
   const tab = TITLES[query.tab] ? query.tab : "rows";
-  if (answer.error && !store) return html`<${Head} title=${name} /><${Problem} error=${answer.error} retry=${answer.reload} />`;
+  if (answer.error && !store)
+    return html`<${Head} title=${name} /><${Problem} error=${answer.error} retry=${answer.reload} />`;
   if (!store) return html`<${Head} title=${name} /><${Panel}><${Loading} /><//>`;
-  const tabs = Object.entries(TITLES).map(([id, title]) => ({ id, title, href: href(["stores", application, name], id === "rows" ? {} : { tab: id }) }));
+  const tabs = Object.entries(TITLES).map(([id, title]) => ({
+    id,
+    title,
+    href: href(["stores", application, name], id === "rows" ? {} : { tab: id }),
+  }));
   return html`<${Head} title=${name}
       aside=${html`<${Tag}>${store.kind}<//><span>of <a href=${href(["applications", application])}>${application}</a></span>
         <span>${counted(store.rows, "row")}</span>${store.bytes !== null && html`<span>${bytes(store.bytes)}</span>`}
@@ -82,8 +106,11 @@ function Store({ application, name, query }) {
       actions=${html`<a href="#/stores">All stores</a>`} />
     ${answer.error && html`<${Problem} error=${answer.error} />`}
     <${Tabs} tabs=${tabs} current=${tab} />
-    ${query.watch !== undefined && html`<${KeyWatch} key=${query.watch} route=${`${route}/rows`} application=${application} store=${store} text=${query.watch}
-      onClose=${() => go(href(["stores", application, name], { ...query, watch: null }), { replace: true })} />`}
+    ${
+      query.watch !== undefined &&
+      html`<${KeyWatch} key=${query.watch} route=${`${route}/rows`} application=${application} store=${store} text=${query.watch}
+      onClose=${() => go(href(["stores", application, name], { ...query, watch: null }), { replace: true })} />`
+    }
     ${tab === "rows" && html`<${StoreRows} route=${`${route}/rows`} application=${application} store=${store} query=${query} />`}
     ${tab === "changes" && html`<${StoreChanges} route=${`${route}/rows`} application=${application} store=${store} query=${query} />`}
     ${tab === "schema" && html`<div class="columns"><${Schema} title="Key" schema=${store.key} /><${Schema} title="Value" schema=${store.value} /></div>`}`;

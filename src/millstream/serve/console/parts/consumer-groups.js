@@ -38,7 +38,10 @@ function useGroups() {
   return { groups, hidden: Math.max(0, (names.data?.groups.length ?? 0) - MOST_GROUPS), error: names.error };
 }
 
-const Lag = ({ lag }) => (lag === null ? html`<${Tag} tone="bad">unknown<//>` : html`<span class=${lag > 0 ? "lag" : "muted"}>${count(lag)}</span>`);
+const Lag = ({ lag }) =>
+  lag === null
+    ? html`<${Tag} tone="bad">unknown<//>`
+    : html`<span class=${lag > 0 ? "lag" : "muted"}>${count(lag)}</span>`;
 
 const OFFSETS = [
   { title: "Topic", cell: (row) => html`<a href=${href(["topics", row.topic])}>${row.topic}</a>` },
@@ -62,11 +65,13 @@ export function ConsumerGroups({ text, open = null }) {
   ];
   const choose = (group) => go(href(["topics"], { list: "groups", search: text, group }), { replace: true });
   return html`<${Panel}>
-    ${shown.length
-      ? html`<${Table} label="Consumer groups" columns=${columns} rows=${shown} keyOf=${(each) => each.group} isOpen=${(each) => each.group === open}
+    ${
+      shown.length
+        ? html`<${Table} label="Consumer groups" columns=${columns} rows=${shown} keyOf=${(each) => each.group} isOpen=${(each) => each.group === open}
           onOpen=${(each) => choose(each.group === open ? null : each.group)}
           details=${(each) => (each.error ? html`<${Problem} error=${each.error} />` : html`<${Table} label=${`Offsets of ${each.group}`} columns=${OFFSETS} rows=${each.offsets} keyOf=${(row) => `${row.topic}/${row.partition}`} />`)} />`
-      : html`<${Empty}>${groups.length ? "No group matches." : "No group has committed offsets. An application commits under its id."}<//>`}
+        : html`<${Empty}>${groups.length ? "No group matches." : "No group has committed offsets. An application commits under its id."}<//>`
+    }
     ${hidden > 0 && html`<p class="below">The first ${MOST_GROUPS} groups are shown, ${count(hidden)} are not.</p>`}
   <//>`;
 }
@@ -76,10 +81,15 @@ export function ConsumersOf({ topic }) {
   const { groups, error } = useGroups();
   if (error && !groups) return html`<${Problem} error=${error} />`;
   if (!groups) return html`<${Panel}><${Loading} /><//>`;
-  const rows = groups.flatMap((each) => each.offsets.filter((row) => row.topic === topic).map((row) => ({ ...row, group: each.group })));
+  const rows = groups.flatMap((each) =>
+    each.offsets.filter((row) => row.topic === topic).map((row) => ({ ...row, group: each.group })),
+  );
   if (!rows.length) return html`<${Panel}><${Empty}>No group has committed offsets of this topic.<//><//>`;
   const columns = [
-    { title: "Group", cell: (row) => html`<a href=${href(["topics"], { list: "groups", group: row.group })}>${row.group}</a>` },
+    {
+      title: "Group",
+      cell: (row) => html`<a href=${href(["topics"], { list: "groups", group: row.group })}>${row.group}</a>`,
+    },
     ...OFFSETS.slice(1),
   ];
   return html`<${Panel}><${Table} label="Consumers" columns=${columns} rows=${rows} keyOf=${(row) => `${row.group}/${row.partition}`} /><//>`;

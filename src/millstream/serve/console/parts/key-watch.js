@@ -12,7 +12,8 @@ import { Times, timesTitle } from "./store-rows.js";
 
 const MOST_SHOWN = 12;
 
-const identity = (row) => JSON.stringify([row.timestamp, row.window?.start, row.window?.end, row.valid_from, row.value ?? row.value_base64]);
+const identity = (row) =>
+  JSON.stringify([row.timestamp, row.window?.start, row.window?.end, row.valid_from, row.value ?? row.value_base64]);
 
 /** The points of a chart: over the starts of windows, the last value of each; else over the time at which they came. */
 function pointsOf(rows) {
@@ -25,7 +26,10 @@ function pointsOf(rows) {
   }
   const times = [...points.keys()].sort((one, other) => one - other);
   const names = [...new Set(times.flatMap((time) => Object.keys(points.get(time))))];
-  return { times, series: names.map((label) => ({ label, values: times.map((time) => points.get(time)[label] ?? null) })) };
+  return {
+    times,
+    series: names.map((label) => ({ label, values: times.map((time) => points.get(time)[label] ?? null) })),
+  };
 }
 
 /** The rows of windows, each once: the newest windows first. */
@@ -35,7 +39,9 @@ function windowsOf(rows) {
     const id = `${row.window.start}/${row.window.end}`;
     if (!windows.has(id)) windows.set(id, row);
   }
-  return [...windows.values()].filter((row) => row.value !== null).sort((one, other) => other.window.start - one.window.start);
+  return [...windows.values()]
+    .filter((row) => row.value !== null)
+    .sort((one, other) => other.window.start - one.window.start);
 }
 
 /**
@@ -48,10 +54,18 @@ export function KeyWatch({ route, application, store, text, onClose }) {
   const stream = useStreamState();
   const [error, setError] = useState(null);
   const hasWindows = ["window", "session"].includes(store.kind);
-  const { rows, count: number, isReady } = useFollowing(`key:${application}/${store.name}/${keyJson(store, text)}`, {
+  const {
+    rows,
+    count: number,
+    isReady,
+  } = useFollowing(`key:${application}/${store.name}/${keyJson(store, text)}`, {
     poll: async () => {
       try {
-        const answer = await api.get(route, { key: text, limit: hasWindows ? 200 : 1, reverse: hasWindows ? true : null });
+        const answer = await api.get(route, {
+          key: text,
+          limit: hasWindows ? 200 : 1,
+          reverse: hasWindows ? true : null,
+        });
         setError(null);
         return answer.rows;
       } catch (problem) {
@@ -67,7 +81,14 @@ export function KeyWatch({ route, application, store, text, onClose }) {
   const columns = [
     ...(hasWindows ? [] : [{ title: "Came", kind: "narrow", cell: (row) => clock(arrivalOf(row), { millis: true }) }]),
     { title: timesTitle(store), kind: "narrow times", cell: (row) => html`<${Times} row=${row} />` },
-    { title: "Value", kind: "wide", cell: (row) => (row.value === null ? html`<${Tag} tone="warn">deleted<//>` : html`<${Value} value=${row.value ?? row.value_base64} />`) },
+    {
+      title: "Value",
+      kind: "wide",
+      cell: (row) =>
+        row.value === null
+          ? html`<${Tag} tone="warn">deleted<//>`
+          : html`<${Value} value=${row.value ?? row.value_base64} />`,
+    },
   ];
   const latest = shown[0];
   return html`<${Panel} class="watch" title=${html`Key <code>${text}</code>`}
@@ -76,12 +97,15 @@ export function KeyWatch({ route, application, store, text, onClose }) {
     ${error && html`<p class="above">${error.message}</p>`}
     ${!isReady && html`<${Loading} />`}
     ${isReady && !latest && html`<${Empty}>The key has no row. The page shows it as soon as it gets one.<//>`}
-    ${latest && html`<div class="watched ${series.length && times.length > 1 ? "with-chart" : ""}">
+    ${
+      latest &&
+      html`<div class="watched ${series.length && times.length > 1 ? "with-chart" : ""}">
       <div class="now"><h3>${hasWindows ? "Newest window" : "Now"}</h3>
         ${typeof latest.value === "number" || typeof latest.value === "string" ? html`<p class="big changed" key=${identity(latest)}>${latest.value}</p>` : html`<${Json} value=${latest.value ?? latest.value_base64} />`}
         <small><${Times} row=${latest} /></small></div>
       ${series.length > 0 && times.length > 1 && html`<${Chart} label="The numbers of the key" times=${times} series=${series} format=${compact} height=${130} />`}
     </div>
-    <${Table} label="Changes of the key" columns=${columns} rows=${shown.slice(0, MOST_SHOWN)} keyOf=${identity} />`}
+    <${Table} label="Changes of the key" columns=${columns} rows=${shown.slice(0, MOST_SHOWN)} keyOf=${identity} />`
+    }
   <//>`;
 }

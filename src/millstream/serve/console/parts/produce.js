@@ -13,7 +13,8 @@ function kindFor(value, schema) {
   return !schema || /^string$/i.test(schema.serde ?? "") || schema.type === "STRING" ? "text" : "json";
 }
 
-const textOf = (value) => (value === undefined || value === null ? "" : typeof value === "string" ? value : JSON.stringify(value, null, 2));
+const textOf = (value) =>
+  value === undefined || value === null ? "" : typeof value === "string" ? value : JSON.stringify(value, null, 2);
 
 /** The value of a field: null, its text, or what its text is in JSON. */
 function parsed({ kind, text }, name) {
@@ -22,7 +23,9 @@ function parsed({ kind, text }, name) {
   try {
     return parseExact(text);
   } catch (error) {
-    throw Object.assign(new Error(`the ${name} is not JSON: ${error.message}`), { hint: "choose text, if it is a text" });
+    throw Object.assign(new Error(`the ${name} is not JSON: ${error.message}`), {
+      hint: "choose text, if it is a text",
+    });
   }
 }
 
@@ -39,11 +42,13 @@ function Part({ name, part, change, schema }) {
 function HeaderFields({ headers, change }) {
   const set = (at, pair) => change(headers.map((each, place) => (place === at ? pair : each)));
   return html`<div class="header-fields">
-    ${headers.map(([name, value], at) => html`<div>
+    ${headers.map(
+      ([name, value], at) => html`<div>
       <input aria-label="Header" placeholder="header" value=${name} onInput=${(event) => set(at, [event.target.value, value])} />
       <input aria-label="Value of the header" placeholder="value" value=${value ?? ""} onInput=${(event) => set(at, [name, event.target.value])} />
       <button type="button" class="plain" aria-label="Remove the header" onClick=${() => change(headers.filter((_each, place) => place !== at))}>✕</button>
-    </div>`)}
+    </div>`,
+    )}
     <button type="button" class="plain" onClick=${() => change([...headers, ["", ""]])}>+ header</button>
   </div>`;
 }
@@ -56,14 +61,20 @@ function Form({ topic, record, onClose, onDone }) {
   };
   const [key, setKey] = useState(() => first("key"));
   const [value, setValue] = useState(() => first("value"));
-  const [headers, setHeaders] = useState(() => (record?.headers ?? []).filter(([, each]) => each === null || typeof each === "string"));
+  const [headers, setHeaders] = useState(() =>
+    (record?.headers ?? []).filter(([, each]) => each === null || typeof each === "string"),
+  );
   const [partition, setPartition] = useState("");
   const [state, setState] = useState({ error: null, isBusy: false, written: null });
   async function submit(event) {
     event.preventDefault();
     setState({ error: null, isBusy: true, written: null });
     try {
-      const written = { key: parsed(key, "key"), value: parsed(value, "value"), headers: headers.filter(([name]) => name !== "") };
+      const written = {
+        key: parsed(key, "key"),
+        value: parsed(value, "value"),
+        headers: headers.filter(([name]) => name !== ""),
+      };
       if (partition !== "") written.partition = Number(partition);
       const answer = await api.post(`topics/${path(topic.name)}/records`, { records: [written] });
       setState({ error: null, isBusy: false, written: answer.records[0] });

@@ -14,21 +14,29 @@ const control = async (action, query, reload) => {
 
 function Source({ source, insert, write }) {
   const [isOpen, setOpen] = useState(false);
-  const store = source.application && source.kind === "table" ? href(["stores", source.application, source.name]) : null;
+  const store =
+    source.application && source.kind === "table" ? href(["stores", source.application, source.name]) : null;
   return html`<li>
     <div class="entry"><button class="plain fold" aria-expanded=${isOpen} aria-label=${`${isOpen ? "Hide" : "Show"} the columns of ${source.name}`} onClick=${() => setOpen(!isOpen)}>${isOpen ? "▾" : "▸"}</button>
       <button class="plain name" title="Insert the name" onClick=${() => insert(quoted(source.name))}>${source.name}</button>
       <small>${source.window ? `${source.window.toLowerCase()} ` : ""}${source.value_format}</small></div>
-    ${isOpen && html`<div class="inside">
-      <ul>${source.columns.map((column) => html`<li class="column"><button class="plain" title="Insert the name" onClick=${() => insert(quoted(column.name))}>${column.name}</button>
-        <code>${column.type}</code>${column.role && html`<small>${column.role.toLowerCase()}</small>`}</li>`)}</ul>
+    ${
+      isOpen &&
+      html`<div class="inside">
+      <ul>${source.columns.map(
+        (
+          column,
+        ) => html`<li class="column"><button class="plain" title="Insert the name" onClick=${() => insert(quoted(column.name))}>${column.name}</button>
+        <code>${column.type}</code>${column.role && html`<small>${column.role.toLowerCase()}</small>`}</li>`,
+      )}</ul>
       <p class="links">
         <button class="plain" onClick=${() => write(`SELECT * FROM ${quoted(source.name)} EMIT CHANGES;`)}>follow</button>
         ${source.application && source.kind === "table" && html`<button class="plain" onClick=${() => write(`SELECT * FROM ${quoted(source.name)};`)}>rows</button>`}
         <button class="plain" onClick=${() => write(`DESCRIBE ${quoted(source.name)};`)}>describe</button>
         <a href=${href(["topics", source.topic])}>topic</a>
         ${store && html`<a href=${store}>store</a>`}
-      </p></div>`}
+      </p></div>`
+    }
   </li>`;
 }
 
@@ -41,14 +49,17 @@ function Query({ query, explain, reload }) {
     <div class="entry"><button class="plain fold" aria-expanded=${isOpen} aria-label=${`${isOpen ? "Hide" : "Show"} query ${query.id}`} onClick=${() => setOpen(!isOpen)}>${isOpen ? "▾" : "▸"}</button>
       <span class="name">${query.id}</span><${State} state=${query.state} /></div>
     ${query.problem && html`<p class="problem">${query.problem}</p>`}
-    ${isOpen && html`<div class="inside"><pre class="json">${query.statement}</pre>
+    ${
+      isOpen &&
+      html`<div class="inside"><pre class="json">${query.statement}</pre>
       <p class="links">
         <${Action} class="plain" disabled=${!isOperator} title=${isOperator ? null : "this needs the role operator"} run=${() => control(isPaused ? "RESUME" : "PAUSE", query, reload)}>${isPaused ? "resume" : "pause"}<//>
         <${Action} class="plain danger" disabled=${!isAdmin} title=${isAdmin ? null : "this needs the role admin"} run=${() => control("TERMINATE", query, reload)}
           confirm=${{ title: "Terminate the query", text: `${query.id} ends for good, and its state is deleted. What it has written stays.`, yes: "Terminate" }}>terminate<//>
         <button class="plain" onClick=${() => explain(query.id)}>explain</button>
         ${query.application && html`<a href=${href(["applications", query.application])}>application</a>`}
-      </p></div>`}
+      </p></div>`
+    }
   </li>`;
 }
 

@@ -31,7 +31,9 @@ export function useMistakes(text) {
 
 /** Cuts the tokens of a text at marks and at the place of the completion. */
 function segments(text, marks, place) {
-  const cuts = [...new Set([...marks.flatMap((mark) => [mark.start, mark.end]), ...(place === null ? [] : [place])])].sort((one, other) => one - other);
+  const cuts = [
+    ...new Set([...marks.flatMap((mark) => [mark.start, mark.end]), ...(place === null ? [] : [place])]),
+  ].sort((one, other) => one - other);
   const parts = [];
   for (const token of tokens(text)) {
     let start = token.start;
@@ -63,8 +65,16 @@ function Completions({ items, chosen, at, accept }) {
     list.current?.children[chosen]?.scrollIntoView({ block: "nearest" });
   }, [chosen, items]);
   return html`<ul class="completions" id="completions" role="listbox" aria-label="Completions" ref=${list} style=${{ left: `${at.left}px`, top: `${at.top}px` }}>
-    ${items.map((item, number) => html`<li key=${item.text} id=${`completion-${number}`} role="option" aria-selected=${number === chosen}
-      onMouseDown=${(event) => { event.preventDefault(); accept(item); }}><span>${item.text}</span><small>${item.kind}</small></li>`)}
+    ${items.map(
+      (
+        item,
+        number,
+      ) => html`<li key=${item.text} id=${`completion-${number}`} role="option" aria-selected=${number === chosen}
+      onMouseDown=${(event) => {
+        event.preventDefault();
+        accept(item);
+      }}><span>${item.text}</span><small>${item.kind}</small></li>`,
+    )}
   </ul>`;
 }
 
@@ -113,7 +123,11 @@ function useCompletion(field, text, setText) {
       clearTimeout(timer.current);
       timer.current = setTimeout(ask, COMPLETE_MS);
     },
-    move: (step) => setPopup((last) => last && { ...last, chosen: (last.chosen + step + last.items.length) % last.items.length, isChosen: true }),
+    move: (step) =>
+      setPopup(
+        (last) =>
+          last && { ...last, chosen: (last.chosen + step + last.items.length) % last.items.length, isChosen: true },
+      ),
     accept,
   };
 }
@@ -138,7 +152,10 @@ export function SqlEditor({ text, setText, field, mistakes, onRun, onHistory }) 
     if (place === null || !anchor.current) return;
     const outer = box.current.getBoundingClientRect();
     const inner = anchor.current.getBoundingClientRect();
-    setAt({ left: Math.max(0, Math.min(inner.left - outer.left, outer.width - 260)), top: inner.bottom - outer.top + 4 });
+    setAt({
+      left: Math.max(0, Math.min(inner.left - outer.left, outer.width - 260)),
+      top: inner.bottom - outer.top + 4,
+    });
   }, [place, text]);
 
   function pressed(event) {
@@ -151,11 +168,14 @@ export function SqlEditor({ text, setText, field, mistakes, onRun, onHistory }) 
       completion.close();
       done(onRun);
     } else if (isControl && event.key === " ") done(completion.ask);
-    else if (isControl && (event.key === "ArrowUp" || event.key === "ArrowDown")) done(() => onHistory(event.key === "ArrowUp" ? 1 : -1));
+    else if (isControl && (event.key === "ArrowUp" || event.key === "ArrowDown"))
+      done(() => onHistory(event.key === "ArrowUp" ? 1 : -1));
     else if (!popup) return;
     else if (event.key === "Escape") done(completion.close);
-    else if (event.key === "ArrowDown" || event.key === "ArrowUp") done(() => completion.move(event.key === "ArrowDown" ? 1 : -1));
-    else if ((event.key === "Tab" && !event.shiftKey) || (event.key === "Enter" && popup.isChosen)) done(() => completion.accept(popup.items[popup.chosen]));
+    else if (event.key === "ArrowDown" || event.key === "ArrowUp")
+      done(() => completion.move(event.key === "ArrowDown" ? 1 : -1));
+    else if ((event.key === "Tab" && !event.shiftKey) || (event.key === "Enter" && popup.isChosen))
+      done(() => completion.accept(popup.items[popup.chosen]));
     else if (["ArrowLeft", "ArrowRight", "Home", "End", "Enter"].includes(event.key)) completion.close();
   }
   function typed(event) {
@@ -183,7 +203,9 @@ export function Mistakes({ text, mistakes, field }) {
     field.current?.setSelectionRange(mark.start, mark.end);
   };
   return html`<ul class="mistakes" aria-label="Mistakes">${marksOf(text, mistakes).map(
-    (mark) => html`<li><button class="plain" onClick=${() => show(mark)}><code>${mark.mistake.line}:${mark.mistake.column}</code>
+    (
+      mark,
+    ) => html`<li><button class="plain" onClick=${() => show(mark)}><code>${mark.mistake.line}:${mark.mistake.column}</code>
       <span>${mark.mistake.message}${mark.mistake.hint && html` <small>${mark.mistake.hint}</small>`}</span></button></li>`,
   )}</ul>`;
 }

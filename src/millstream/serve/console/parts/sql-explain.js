@@ -12,7 +12,9 @@ const EVERY_MS = 1_500;
 const KINDS = { PUSH: "push query", PULL: "pull query", PERSISTENT: "persistent query" };
 
 function Picture({ topology }) {
-  const answer = useData(topology.application ? `applications/${path(topology.application)}` : null, { every: EVERY_MS });
+  const answer = useData(topology.application ? `applications/${path(topology.application)}` : null, {
+    every: EVERY_MS,
+  });
   const application = answer.data ?? { id: topology.application ?? "", metrics: {} };
   const rates = useRates(answer.data);
   const [chosen, setChosen] = useState(null);
@@ -43,12 +45,25 @@ export function Explained({ text, plan = null }) {
   if (error && !plan) return html`<${Problem} error=${error} />`;
   if (!topology && !error) return html`<${Loading} />`;
   const hasPicture = topology?.sub_topologies?.length > 0;
-  return html`${topology && html`<div class="body"><${Facts} facts=${[["kind", KINDS[topology.kind] ?? topology.kind], ["application", topology.application && html`<a href=${href(["applications", topology.application])}>${topology.application}</a>`]]} /></div>`}
+  return html`${
+    topology &&
+    html`<div class="body"><${Facts} facts=${[
+      ["kind", KINDS[topology.kind] ?? topology.kind],
+      [
+        "application",
+        topology.application &&
+          html`<a href=${href(["applications", topology.application])}>${topology.application}</a>`,
+      ],
+    ]} /></div>`
+  }
     ${hasPicture && html`<${Picture} topology=${topology} />`}
     ${words && (!hasPicture || topology.plan) && html`<pre class="json plan">${words}</pre>`}
-    ${topology?.columns?.length > 0 && html`<${Table} label="Columns" rows=${topology.columns} keyOf=${(column) => column.name} columns=${[
-      { title: "Column", kind: "code narrow", cell: (column) => column.name },
-      { title: "Type", kind: "code", cell: (column) => column.type },
-    ]} />`}
+    ${
+      topology?.columns?.length > 0 &&
+      html`<${Table} label="Columns" rows=${topology.columns} keyOf=${(column) => column.name} columns=${[
+        { title: "Column", kind: "code narrow", cell: (column) => column.name },
+        { title: "Type", kind: "code", cell: (column) => column.type },
+      ]} />`
+    }
     ${!hasPicture && !words && html`<${Empty}>The query has no topology.<//>`}`;
 }

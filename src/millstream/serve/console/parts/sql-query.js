@@ -12,12 +12,22 @@ const SHOW_MS = 150;
 const TIMES = new Set(["ROWTIME", "WINDOWSTART", "WINDOWEND"]);
 
 const isNumber = (column) => /^(INT|INTEGER|BIGINT|DOUBLE|DECIMAL)\b/.test(column.type);
-const isTime = (column) => column.type === "TIMESTAMP" || (TIMES.has(column.name.toUpperCase()) && column.type === "BIGINT");
-const msOf = (value) => (typeof value === "number" ? value : Date.parse(/[zZ]|[+-]\d\d:?\d\d$/.test(value ?? "") ? value : `${value}Z`));
+const isTime = (column) =>
+  column.type === "TIMESTAMP" || (TIMES.has(column.name.toUpperCase()) && column.type === "BIGINT");
+const msOf = (value) =>
+  typeof value === "number" ? value : Date.parse(/[zZ]|[+-]\d\d:?\d\d$/.test(value ?? "") ? value : `${value}Z`);
 
 /** Runs a query while it is mounted: { columns, rows, lines, count, status, error, final, stop }. */
 function useQuery(text, session) {
-  const [shown, setShown] = useState({ columns: [], rows: [], lines: [], count: 0, status: "running", error: null, final: null });
+  const [shown, setShown] = useState({
+    columns: [],
+    rows: [],
+    lines: [],
+    count: 0,
+    status: "running",
+    error: null,
+    final: null,
+  });
   const abort = useRef(null);
   useEffect(() => {
     const mine = new AbortController();
@@ -42,8 +52,16 @@ function useQuery(text, session) {
         all.columns = columns;
         show();
       },
-      rows: (rows) => add("rows", rows.map((row) => ({ ...row, number: number++, at: Date.now() }))),
-      lines: (lines) => add("lines", lines.map((line) => ({ line, number: number++ }))),
+      rows: (rows) =>
+        add(
+          "rows",
+          rows.map((row) => ({ ...row, number: number++, at: Date.now() })),
+        ),
+      lines: (lines) =>
+        add(
+          "lines",
+          lines.map((line) => ({ line, number: number++ })),
+        ),
       final: (message) => {
         all.final = message;
       },
@@ -67,7 +85,12 @@ function useQuery(text, session) {
   return { ...shown, stop: () => abort.current?.abort() };
 }
 
-const STATUS = { running: ["busy", "running"], ended: ["good", "complete"], stopped: ["calm", "stopped"], failed: ["bad", "failed"] };
+const STATUS = {
+  running: ["busy", "running"],
+  ended: ["good", "complete"],
+  stopped: ["calm", "stopped"],
+  failed: ["bad", "failed"],
+};
 
 function Cell({ column, value }) {
   if (isTime(column) && typeof value === "number") return html`<span title=${value}>${dateTime(value)}</span>`;
@@ -94,7 +117,8 @@ function Rows({ columns, rows, per, isPush }) {
     kind: isNumber(column) && !isTime(column) ? "number" : "code",
     cell: (row) => html`<${Cell} column=${column} value=${row.columns[number]} />`,
   }));
-  if (rows.some((row) => row.tombstone)) table.push({ title: "", kind: "narrow", cell: (row) => row.tombstone && html`<${Tag} tone="warn">deleted<//>` });
+  if (rows.some((row) => row.tombstone))
+    table.push({ title: "", kind: "narrow", cell: (row) => row.tombstone && html`<${Tag} tone="warn">deleted<//>` });
   const identity = (row) => (at < 0 ? row.number : JSON.stringify(row.columns[at]));
   return html`<${Table} label="Result" columns=${table} rows=${shown} keyOf=${identity} />
     ${all.length > shown.length && html`<p class="below">${isPush ? "The newest" : "The first"} ${count(shown.length)} of ${count(all.length)} rows are shown.</p>`}`;
@@ -120,7 +144,11 @@ function pointsOf(columns, rows, { x, y, by }) {
   const shown = [...names].slice(0, MOST_SERIES);
   return {
     times,
-    series: shown.map((name) => ({ label: name, spanGaps: true, values: times.map((time) => points.get(time)[`$${name}`] ?? null) })),
+    series: shown.map((name) => ({
+      label: name,
+      spanGaps: true,
+      values: times.map((time) => points.get(time)[`$${name}`] ?? null),
+    })),
     hidden: names.size - shown.length,
   };
 }
@@ -128,14 +156,20 @@ function pointsOf(columns, rows, { x, y, by }) {
 function ResultChart({ columns, rows }) {
   const numbers = columns.filter((column) => isNumber(column) && !isTime(column));
   const times = columns.filter(isTime);
-  const names = columns.filter((column) => /^(VARCHAR|STRING|BOOLEAN)/.test(column.type) || (isNumber(column) && column.isKey));
+  const names = columns.filter(
+    (column) => /^(VARCHAR|STRING|BOOLEAN)/.test(column.type) || (isNumber(column) && column.isKey),
+  );
   const [choice, setChoice] = useState(() => ({
     x: (times.find((column) => column.name === "WINDOWSTART") ?? times[0])?.name ?? "",
     y: numbers.at(-1).name,
     by: names[0]?.name ?? "",
   }));
   const { times: moments, series, hidden } = useMemo(() => pointsOf(columns, rows, choice), [rows, choice]);
-  const select = (name, title, options) => html`<label>${title}<select aria-label=${title} value=${choice[name]} onChange=${(event) => setChoice({ ...choice, [name]: event.target.value })}>
+  const select = (
+    name,
+    title,
+    options,
+  ) => html`<label>${title}<select aria-label=${title} value=${choice[name]} onChange=${(event) => setChoice({ ...choice, [name]: event.target.value })}>
     ${options.map(([value, text]) => html`<option value=${value}>${text}</option>`)}</select></label>`;
   const of = (list) => list.map((column) => [column.name, column.name]);
   return html`<div class="form controls">
@@ -161,8 +195,13 @@ export function QueryResult({ text, session, onError }) {
     if (answer.error) onError?.(answer.error);
   }, [answer.error]);
   const aside = html`<${Tag} tone=${tone}>${word}<//><span role="status">${counted(answer.count, isPrint ? "line" : "row")}</span>
-    ${isPush && columns.length > 0 && view === "table" && html`<label>show <select aria-label="Show" value=${per} onChange=${(event) => setPer(event.target.value)}>
-      <option value="">each change</option>${columns.map((column) => html`<option value=${column.name}>the latest by ${column.name}</option>`)}</select></label>`}
+    ${
+      isPush &&
+      columns.length > 0 &&
+      view === "table" &&
+      html`<label>show <select aria-label="Show" value=${per} onChange=${(event) => setPer(event.target.value)}>
+      <option value="">each change</option>${columns.map((column) => html`<option value=${column.name}>the latest by ${column.name}</option>`)}</select></label>`
+    }
     ${hasChart && html`<button aria-pressed=${view === "chart"} onClick=${() => setView(view === "chart" ? "table" : "chart")}>Chart</button>`}
     ${status === "running" && html`<button onClick=${answer.stop}>Stop</button>`}`;
   return html`<${Panel} class="result" title=${html`<code>${text}</code>`} aside=${aside}>
