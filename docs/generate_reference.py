@@ -37,10 +37,10 @@ from millstream.core.frozen import Frozen
 from millstream.expr.catalog import CATALOG
 from millstream.serde import Serde
 from millstream.serve.failures import RESPONSES
-from millstream.serve.reference import as_markdown
-from millstream.serve.web import create_routes
 from millstream.serve.observe.alerts.rules import DEFAULTS as DEFAULT_RULES, METRICS as RULE_METRICS
 from millstream.serve.observe.families import EVERY as FAMILIES
+from millstream.serve.reference import as_markdown
+from millstream.serve.web import create_routes
 from millstream.sql.application import DEFINITIONS
 from millstream.sql.catalog.properties import CREATE_AS_PROPERTIES, CREATE_PROPERTIES, INSERT_PROPERTIES
 from millstream.sql.formats.declarations import FORMATS, Format

@@ -127,9 +127,7 @@ def check_target(source: DataSource, columns: Sequence[str], at: tree.Position |
         SqlStatementError: The source or a column cannot be written.
     """
     if source.read_only:
-        raise SqlStatementError(
-            f"Cannot insert values into read-only {source.kind.lower()}: {source.name}", at=at
-        )
+        raise SqlStatementError(f"Cannot insert values into read-only {source.kind.lower()}: {source.name}", at=at)
     if _READ_ONLY.fullmatch(source.topic):
         raise SqlStatementError(f"Cannot insert into read-only topic: {source.topic}", at=at)
     if source.window is not None:
