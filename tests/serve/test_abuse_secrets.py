@@ -36,6 +36,7 @@ def secret_keys() -> list[str]:
     return [*own, *OTHERS]
 
 
+@pytest.mark.slow  # it starts an application and a server
 def test_secrets_are_in_no_answer_and_no_file(data: Path, serving: Serving) -> None:
     keys = secret_keys()
     config = dict.fromkeys(keys, SENTINEL)
