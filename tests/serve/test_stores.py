@@ -267,6 +267,15 @@ def test_a_token_reads_only_its_stores(shop_server: Server) -> None:
     assert shop_server.anonymous().get(f"{SHOP}/minutes/rows").status == 401
 
 
+def test_a_token_that_is_limited_to_stores_learns_no_other_names(shop_server: Server) -> None:
+    text = Tokens(shop_server.data).create("only-some", Role.VIEWER, stores=("shop/minu*", "other/*"))
+    client = shop_server.anonymous().using(token=text)
+    for path in (f"{SHOP}/minus/rows", "/api/v1/applications/other/stores", "/api/v1/applications/bank/stores"):
+        answer = client.get(path)
+        assert (answer.status, answer.message) == (404, "there is no such store that the token may read"), path
+        assert b"visits" not in answer.body
+
+
 def test_the_parameters_of_rows_are_described(shop_server: Server) -> None:
     described = shop_server.viewer.get("/openapi.json").json()
     operation = described["paths"]["/api/v1/applications/{application}/stores/{store}/rows"]["get"]

@@ -70,9 +70,8 @@ Page = Annotated[PageQuery, Query()]
 async def instances(request: Request, principal: Viewer, application: Application = None) -> Response:
     """Returns the host and the port of this server, with the stores that it answers for."""
     queries = queries_of(request)
-    named = await queries.application(application)
-    stores = await queries.definitions.stores(named)
-    return json_response([_instance(request, [name for name in sorted(stores) if principal.may_read(named, name)])])
+    stores = await queries.stores(principal, await queries.application(principal, application))
+    return json_response([_instance(request, [store.name for store in stores])])
 
 
 @router.get("/instances/{store}", summary="Where a store is")
@@ -81,7 +80,7 @@ async def instances_of(
 ) -> Response:
     """Returns the host and the port of this server, if it answers for the store."""
     queries = queries_of(request)
-    definition = await queries.store(principal, await queries.application(application), store)
+    definition = await queries.store(principal, await queries.application(principal, application), store)
     return json_response([_instance(request, [definition.name])])
 
 
@@ -153,7 +152,7 @@ async def windows(
 async def _of_kind(
     queries: StoreQueries, principal: Principal, application: str | None, name: str, *kinds: str
 ) -> StoreDefinition:
-    store = await queries.store(principal, await queries.application(application), name)
+    store = await queries.store(principal, await queries.application(principal, application), name)
     if store.kind not in kinds:
         raise HTTPException(400, f"store {name!r} is a {store.kind} store, and the path is of a {kinds[0]} store")
     return store

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from anyio import CapacityLimiter, to_thread
 from fastapi import HTTPException, Request
 
+from millstream.errors import UnknownStoreError
 from millstream.serde.windowed import window_bytes
 from millstream.serve.access.roles import Principal
 from millstream.serve.data import ServedData
@@ -57,7 +58,30 @@ class StoreQueries:
         """
         if not principal.may_read(application, name):
             raise HTTPException(403, "the token may not read this store")
-        return await self.definitions.store(application, name)
+        try:
+            return await self.definitions.store(application, name)
+        except UnknownStoreError:
+            if not principal.stores:
+                raise
+            raise _nothing() from None  # the hint names other stores
+
+    async def stores(self, principal: Principal, application: str) -> list[StoreDefinition]:
+        """Returns the definitions of the stores that a sender may read, by name.
+
+        Raises:
+            HTTPException: 404, its token is limited to stores, and the application has none of them.
+            UnknownApplicationError: There is no such application.
+        """
+        try:
+            stores = await self.definitions.stores(application)
+        except UnknownStoreError:
+            if not principal.stores:
+                raise
+            stores = {}
+        visible = [store for name, store in sorted(stores.items()) if principal.may_read(application, name)]
+        if principal.stores and not visible:
+            raise _nothing()
+        return visible
 
     async def key(self, store: StoreDefinition, key: bytes, selection: Selection, at_least: int, wait: float) -> Answer:
         """Returns the rows of a key: one at most, unless the store has windows or all versions are asked for."""
@@ -115,7 +139,7 @@ class StoreQueries:
                 403, "the keys have personal fields: a range or a prefix of them needs the role operator"
             )
 
-    async def application(self, named: str | None) -> str:
+    async def application(self, principal: Principal, named: str | None) -> str:
         """Returns the application of a request that need not name it.
 
         Raises:
@@ -129,8 +153,8 @@ class StoreQueries:
             names = await self._in_thread(self.data.applications)
             self._applications = (time.monotonic(), names)
         if len(names) != 1:
-            shown = ", ".join(names[:20]) or "none"
-            raise HTTPException(400, f"name the application, ?application=…: the applications are: {shown}")
+            shown = "" if principal.stores else f": the applications are: {', '.join(names[:20]) or 'none'}"
+            raise HTTPException(400, f"name the application, ?application=…{shown}")
         return names[0]
 
     async def row_counts(self, application: str, names: Sequence[str]) -> dict[str, int | None]:
@@ -151,6 +175,10 @@ class StoreQueries:
 
     async def _in_thread(self, work: Callable[[], T]) -> T:
         return await to_thread.run_sync(work, limiter=self._limiter)
+
+
+def _nothing() -> HTTPException:
+    return HTTPException(404, "there is no such store that the token may read")
 
 
 def queries_of(request: Request) -> StoreQueries:

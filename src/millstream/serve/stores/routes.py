@@ -91,8 +91,7 @@ class Keys(_Strict):
 async def list_stores(request: Request, application: ApplicationId, principal: Viewer) -> Response:
     """Returns the stores that can be queried, and that the token may read."""
     queries = queries_of(request)
-    stores = await queries.definitions.stores(application)
-    shown = [store for name, store in sorted(stores.items()) if principal.may_read(application, name)]
+    shown = await queries.stores(principal, application)
     counts = await queries.row_counts(application, [store.name for store in shown])
     sizes = _sizes(request, application)
     return json_response({"stores": [_described(store, counts[store.name], sizes) for store in shown]})
