@@ -121,6 +121,7 @@ def in_process(data: Path, **options: Any) -> Iterator[InProcess]:
         try:
             yield InProcess(guard, web, access, data, runner)
         finally:
+            runner.run(services.end_streams())
             services.close()
 
 

@@ -89,7 +89,7 @@ def test_each_statement_requires_its_role(clients: dict[Role, Sql]) -> None:
                 error = answer.json()
                 assert (answer.status_code, error["error_code"]) == (403, 40300), (statement, role)
                 assert f"needs the role {lowest.name.lower()}" in error["message"]
-                assert error["statementText"] == statement
+                assert error.get("statementText") == (None if role == Role.SCRAPER else statement)
         for role in (lowest, ADMIN) if lowest < ADMIN else (ADMIN,):
             answer = clients[role].ksql(statement)
             assert answer.status_code == 200, (statement, role, answer.text)
@@ -195,8 +195,7 @@ def test_a_token_of_some_stores_reads_their_tables_only(server: Server, clients:
     token = Tokens(server.data).create("limited", ADMIN, stores=("sql-as-SPENDING/*",))
     limited = Sql(server, token)
     answer = limited.post("/query", {"ksql": "SELECT * FROM spending WHERE buyer = 'bob';"})
-    if answer.status_code == 200:  # a server may refuse such tokens for SQL altogether
-        assert answer.json()[1:] == [{"row": {"columns": ["bob", 7]}}]
+    assert answer.json()[1:] == [{"row": {"columns": ["bob", 7]}}]
     for path, text in (
         ("/query", "SELECT * FROM hidden;"),
         ("/query", "SELECT * FROM spending EMIT CHANGES;"),

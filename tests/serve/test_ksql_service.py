@@ -10,13 +10,17 @@ from typing import Any
 
 import pytest
 
+from millstream import App, contract
 from millstream.serve.access.roles import Principal, Role
 from millstream.serve.ksql import process as sql_process, service as sql_service
 from millstream.serve.ksql.frames import packed, receive
 from millstream.serve.ksql.permissions import Sender
 from millstream.serve.ksql.process import SqlProcess
 from millstream.serve.ksql.service import SqlService
+from millstream.serve.observe.reports import Reports
+from millstream.serve.operations.masking import Masks
 from millstream.sql.live.server import SqlServer
+from millstream.sql.requests.errors import RequestError
 
 ADMIN = Principal("anna", Role.ADMIN)
 STREAM = "CREATE STREAM s (k STRING KEY, v INT) WITH (kafka_topic='s', value_format='JSON', partitions=1);"
@@ -25,13 +29,13 @@ STREAM = "CREATE STREAM s (k STRING KEY, v INT) WITH (kafka_topic='s', value_for
 @pytest.fixture
 def service(tmp_path: Any) -> Iterator[SqlService]:
     with SqlServer({"state.dir": str(tmp_path / "data")}) as server:
-        opened = SqlService(server)
+        opened = SqlService(server, Masks(Reports(tmp_path / "data")))
         opened.statements(Sender(ADMIN), STREAM, {}, {})
         yield opened
 
 
-def rows_of(service: SqlService, text: str) -> list[Any]:
-    answer = service.query(Sender(ADMIN), threading.Event(), text, {}, {}, "entities")
+def rows_of(service: SqlService, text: str, sender: Principal = ADMIN) -> list[Any]:
+    answer = service.query(Sender(sender), threading.Event(), text, {}, {}, "entities")
     items = next(answer)[1:]
     while True:
         try:
@@ -49,6 +53,30 @@ def test_a_pull_query_that_takes_too_long_is_stopped_with_an_error(
     monkeypatch.setattr(sql_service, "_PULL_SECONDS", 0.0)
     monkeypatch.setattr(sql_service, "_POLL", 0.01)
     assert "takes longer than" in rows_of(service, text)[-1]["errorMessage"]["message"]
+
+
+def test_viewers_do_not_query_topics_with_personal_fields(service: SqlService, tmp_path: Any) -> None:
+    viewer, operator = Principal("v", Role.VIEWER), Principal("o", Role.OPERATOR)
+    for name in ("mails", "copies", "others"):
+        options = f"WITH (kafka_topic='{name}', value_format='JSON', partitions=1)"
+        service.statements(Sender(ADMIN), f"CREATE STREAM {name} (k STRING KEY, mail STRING) {options};", {}, {})
+    service.insert(Sender(ADMIN), "mails", {}, ['{"k": "a", "mail": "anna@example.com"}'], 0)
+    app = App("people", state_dir=str(tmp_path / "data"), status="none")
+    tagged = contract(on_violation="drop", tags={"mail": "pii"})
+    app.stream("mails", key=str, value=dict, contract=tagged).to("others")
+    app.run(mode="local", until_caught_up=True)
+    queries = [
+        "SELECT * FROM mails;",
+        "SELECT * FROM copies EMIT CHANGES LIMIT 1;",
+        "SELECT * FROM others;",
+        "SELECT s.k AS k FROM s JOIN mails WITHIN 1 HOUR ON s.k = mails.k EMIT CHANGES LIMIT 1;",
+        "PRINT 'mails' FROM BEGINNING LIMIT 1;",
+    ]
+    for text in queries:
+        with pytest.raises(RequestError, match="of a topic with personal fields needs the role operator"):
+            rows_of(service, text, viewer)
+    assert rows_of(service, "SELECT * FROM s;", viewer)[-1] == {"finalMessage": "Query Completed"}
+    assert rows_of(service, queries[0], operator)[1] == {"row": {"columns": ["a", "anna@example.com"]}}
 
 
 def test_the_rows_of_a_large_answer_come_in_parts(service: SqlService) -> None:

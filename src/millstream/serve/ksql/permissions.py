@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from millstream.serve.access.roles import Principal, Role
 from millstream.serve.ksql.codes import FORBIDDEN
+from millstream.serve.operations.masking import Mask
 from millstream.sql.catalog.sources import DataSource
 from millstream.sql.requests.effects import effect_of
 from millstream.sql.requests.errors import RequestError
@@ -101,6 +102,21 @@ class Sender:
             raise _forbidden("the query reads topics, and the token may read some stores only", statement)
         if not self.principal.may_read(application, source.name):
             raise _forbidden(f"the token may not read the store {application}/{source.name}", statement)
+
+    def permit_fields(self, mask: Mask, statement: tree.Statement, columns: Collection[str] | None = None) -> None:
+        """Checks that the sender may see the fields of a topic.
+
+        Args:
+            mask: What viewers do not see of the topic.
+            statement: The statement that reads it.
+            columns: The columns that it can read; None: it reads whole records.
+
+        Raises:
+            RequestError: The topic has personal fields, and the role does not include them.
+        """
+        if self.principal.sees_personal_fields or not mask.hides(columns):
+            return
+        self.require(Role.OPERATOR, f"{_title(statement)} of a topic with personal fields", statement.text)
 
     def owns(self, owner: str) -> bool:
         """Whether it may end a query of this owner."""

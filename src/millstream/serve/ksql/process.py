@@ -13,6 +13,7 @@ import socket
 import sys
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from millstream.errors import AlreadyRunningError, MillstreamError
@@ -20,6 +21,8 @@ from millstream.serve.ksql.codes import NAME
 from millstream.serve.ksql.frames import packed, receive
 from millstream.serve.ksql.permissions import Sender
 from millstream.serve.ksql.service import Items, SqlService, failure
+from millstream.serve.observe.reports import Reports
+from millstream.serve.operations.masking import Masks
 from millstream.sql.live.server import SqlServer
 from millstream.text.escaping import trace_text
 
@@ -78,7 +81,7 @@ class SqlProcess:
             else:
                 for statement, problem in self._server.problems:
                     print(f"millstream: a recorded statement has no effect any more: {problem}: {statement}")  # noqa: T201
-                self._service = SqlService(self._server)
+                self._service = SqlService(self._server, Masks(Reports(Path(config["state.dir"]))))
                 self.send(state="ready", reason=None)
                 return
 

@@ -12,6 +12,7 @@ from fastapi import APIRouter, Depends, HTTPException, Request, Response
 from fastapi.responses import JSONResponse
 from fastapi.routing import APIRoute
 
+from millstream.serve.access.audit import note
 from millstream.serve.access.authorization import require
 from millstream.serve.access.roles import Principal, Role
 from millstream.serve.ksql.bodies import CloseQuery, InsertTarget, Statements, decoded, schema
@@ -84,6 +85,9 @@ def _responses(*types: str) -> dict[int | str, dict[str, Any]]:
 router = APIRouter(tags=["ksqlDB"], route_class=KsqlRoute)
 
 Viewer = Annotated[Principal, Depends(require(Role.VIEWER))]
+QuerySender = Annotated[Principal, Depends(require(Role.VIEWER, limited=True))]
+"""`permissions` checks what a query reads, also for tokens limited to stores."""
+
 Operator = Annotated[Principal, Depends(require(Role.OPERATOR))]
 
 _PROPERTIES = {"type": "object", "additionalProperties": {"type": ["string", "number", "boolean"]}}
@@ -117,9 +121,9 @@ async def ksql(request: Request, engine: Engine, principal: Viewer) -> Response:
     try:
         text, changes = await engine.change("statements", sender=Sender.facts(principal), **body.arguments())
     except CallFailed as failed:
-        _note(request, statements=failed.changes)
+        _note_statements(request, failed.changes)
         raise
-    _note(request, statements=changes)
+    _note_statements(request, changes)
     return Response(text, media_type=content_type)
 
 
@@ -130,7 +134,7 @@ async def ksql(request: Request, engine: Engine, principal: Viewer) -> Response:
     responses=_responses(*QUERY_FORMATS),
     openapi_extra=_KSQL,
 )
-async def query(request: Request, engine: Engine, principal: Viewer) -> Response:
+async def query(request: Request, engine: Engine, principal: QuerySender) -> Response:
     """Runs a SELECT or PRINT, and returns its rows as they come."""
     return await _query(request, engine, principal, QUERY_FORMATS[_accepted(request, QUERY_FORMATS)])
 
@@ -142,7 +146,7 @@ async def query(request: Request, engine: Engine, principal: Viewer) -> Response
     responses=_responses(*QUERY_STREAM_FORMATS),
     openapi_extra=_SQL,
 )
-async def query_stream(request: Request, engine: Engine, principal: Viewer) -> Response:
+async def query_stream(request: Request, engine: Engine, principal: QuerySender) -> Response:
     """Runs a SELECT or PRINT, and returns its rows as they come: by default, a line for each."""
     return await _query(request, engine, principal, QUERY_STREAM_FORMATS[_accepted(request, QUERY_STREAM_FORMATS)])
 
@@ -168,7 +172,7 @@ async def inserts_stream(request: Request, engine: Engine, principal: Operator) 
         "target": target.target,
         "properties": {name: value for name, value in (target.properties or {}).items() if value is not None},
     }
-    _note(request, target=target.target)
+    note(request, target=target.target)
     await engine.call("insert", lines=[], seq=0, **arguments)
     places = _places(request)
     places.take()
@@ -210,7 +214,7 @@ async def inserts_stream(request: Request, engine: Engine, principal: Operator) 
     responses=_responses(JSON),
     openapi_extra=schema({"queryId": {"type": "string"}}, "queryId"),
 )
-async def close_query(request: Request, engine: Engine, principal: Viewer) -> Response:
+async def close_query(request: Request, engine: Engine, principal: QuerySender) -> Response:
     """Ends a query that sends rows. Only its sender and admins may do so."""
     body = decoded(await request.body(), CloseQuery)
     query_id = body.queryId[:_MOST_ID]
@@ -273,16 +277,16 @@ async def _is_healthy(engine: SqlEngine) -> bool:
     return True
 
 
+def _note_statements(request: Request, changes: Collection[str]) -> None:
+    if changes:
+        note(request, statements=list(changes))
+
+
 def _accepted(request: Request, offered: Collection[str]) -> str:
     content_type = accepted(request.headers.get("accept"), offered)
     if content_type is None:
         raise CallFailed.generic(NOT_ACCEPTABLE, f"the content types of the answer are: {', '.join(offered)}")
     return content_type
-
-
-def _note(request: Request, **facts: Any) -> None:
-    """Adds facts to the line of the request in the audit log."""
-    request.state.audit = {name: fact for name, fact in facts.items() if fact}
 
 
 def _places(request: Request) -> Places:

@@ -14,6 +14,7 @@ from millstream.serve.ksql.editor import Editor
 from millstream.serve.ksql.formats import Rows, Writer
 from millstream.serve.ksql.inserts import column_name, inserted, parsed_row
 from millstream.serve.ksql.permissions import Sender
+from millstream.serve.operations.masking import Masks
 from millstream.sql.live.applications import application_id, table_application_id
 from millstream.sql.live.server import SqlServer
 from millstream.sql.requests.answers import Answer
@@ -39,10 +40,12 @@ class SqlService:
 
     Args:
         server: The catalog and the queries.
+        masks: The personal fields of topics.
     """
 
-    def __init__(self, server: SqlServer) -> None:
+    def __init__(self, server: SqlServer, masks: Masks) -> None:
         self._server = server
+        self._masks = masks
         self._handler = server.handler
         self._open: dict[str, tuple[str, threading.Event]] = {}
         self.editor = Editor(server, NAME)
@@ -72,6 +75,7 @@ class SqlService:
         request = _request(properties, variables)
         statements = self._handler.parse(text, request, sender.permit)
         if len(statements) == 1 and isinstance(statements[0], tree.Print):
+            sender.permit_fields(self._masks.topic(statements[0].topic), statements[0])
             return (yield from self._print(text, request, ended))
         if len(statements) == 1 and isinstance(statements[0], tree.Select):
             self._permit_rows(sender, statements[0])
@@ -131,6 +135,11 @@ class SqlService:
         source = catalog.sources.get(query.relation.source)
         if source is None:
             return  # the handler reports it
+        for relation in (query.relation, *(join.relation for join in query.joins)):
+            joined = catalog.sources.get(relation.source)
+            if joined is not None:
+                columns = [column.name for column in (*joined.key, *joined.value)]
+                sender.permit_fields(self._masks.topic(joined.topic), statement, columns)
         application = None
         if query.emit is None and source.is_table:
             if source.query in catalog.queries:

@@ -41,7 +41,7 @@ class Decoder:
 
     def __init__(self, data: ServedData) -> None:
         self._data = data
-        self.masks = Masks(data)
+        self.masks = Masks(data.reports)
         self._lock = threading.Lock()
         self._registry: SchemaRegistry | None = None
         self._reference: ApplicationRegistry | None = None

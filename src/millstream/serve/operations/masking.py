@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 from millstream.core.records import ERROR_HEADER
 from millstream.serve.access.roles import Principal
-from millstream.serve.data import ServedData
+from millstream.serve.observe.reports import Reports
 from millstream.serve.operations.tagged_fields import HIDDEN, TaggedFields, plain_name, tagged_fields
 
 _MESSAGES = {f"{ERROR_HEADER}message", f"{ERROR_HEADER}stacktrace"}
@@ -45,6 +45,18 @@ class Mask:
     def is_empty(self) -> bool:
         """Whether nothing is hidden."""
         return not self.names and not any(self._parts.values())
+
+    def hides(self, columns: Collection[str] | None) -> bool:
+        """Whether it hides something of rows with these columns; None: of any record.
+
+        >>> mask = Mask(names=frozenset({"mail"}))
+        >>> mask.hides(None), mask.hides(["ID", "MAIL"]), mask.hides(["ID"])
+        (True, True, False)
+        """
+        if columns is None or any(self._parts.values()):
+            return not self.is_empty
+        names = {name.casefold() for name in self.names}
+        return any(column.casefold() in names for column in columns)
 
     @property
     def hides_keys(self) -> bool:
@@ -77,17 +89,17 @@ class Masks:
     """The personal fields of the topics and stores of a server. It may be used from any thread.
 
     Args:
-        data: The data of the server.
+        reports: The reports of the applications.
     """
 
-    def __init__(self, data: ServedData) -> None:
-        self._data = data
+    def __init__(self, reports: Reports) -> None:
+        self._reports = reports
         self._lock = threading.Lock()
         self._known: dict[str, tuple[Any, dict[str, Mask], dict[str, Mask]]] = {}
 
     def topic(self, name: str) -> Mask:
         """The personal fields of the records of a topic: all those that any application tags."""
-        applications = [self._of(application) for application in self._data.reports.applications()]
+        applications = [self._of(application) for application in self._reports.applications()]
         masks = [topics[name] for topics, _stores in applications if name in topics]
         if masks:
             return _union(masks)
@@ -129,7 +141,7 @@ class Masks:
 
     def _of(self, application: str) -> tuple[dict[str, Mask], dict[str, Mask]]:
         """The masks of the topics and stores of an application."""
-        topology = self._data.reports.topology(application)
+        topology = self._reports.topology(application)
         with self._lock:
             known = self._known.get(application)
             if known is None or known[0] is not topology:
