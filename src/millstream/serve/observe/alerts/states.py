@@ -104,7 +104,7 @@ class ApplicationAlerts:
                 )
                 self.alerts[rule.name] = alert
             alert.value, alert.quiet, alert.severity = value, None, rule.severity
-            alert.message = f"{rule.metric} is {_short(value)}: {rule.comparison} {_short(rule.threshold)}"
+            alert.message = f"{rule.metric} is {_short(value)} ({rule.comparison} {_short(rule.threshold)})"
             if alert.state == "pending" and now - alert.since >= rule.for_ms:
                 alert.state, alert.fired, alert.told = "firing", now, False
                 return alert
