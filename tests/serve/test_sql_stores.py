@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from tests.serve.conftest import Serving
+from tests.serve.events import EVENTS, begun, take
 from tests.serve.servers import wait_until
 
 from millstream.schemas.registries import ApplicationRegistry
@@ -69,6 +70,14 @@ def test_the_tables_of_sql_queries_are_read(data: Path, serving: Serving) -> Non
             ("north", {"start": 0, "end": 60_000}, {"N": 2}),
             ("south", {"start": 60_000, "end": 120_000}, {"N": 1}),
         ]
+        application = paths()["BY_MINUTE"].split("/")[4]
+        with server.viewer.events(EVENTS, channel=f"store:{application}/BY_MINUTE") as events:
+            begun(events)
+            more = "INSERT INTO orders (ROWTIME, id, region) VALUES (62000, 4, 'south');"
+            sql.handler.statements(more, session)
+            changed = take(events, 1)[0].data
+        assert (changed["key"], changed["value"]) == ("south", {"N": 2})
+        assert changed["window"] == {"start": 60_000, "end": 120_000}
 
 
 COLUMNS = (

@@ -12,6 +12,7 @@ from millstream.errors import MillstreamError
 from millstream.schemas.json_values import as_field, as_headers
 from millstream.serde import Serde
 from millstream.serde.key_layouts import split_session_key, split_store_window_key
+from millstream.serde.windowed import SessionWindowedSerde, TimeWindowedSerde, window_bytes
 from millstream.serve.live.feeds import Event
 from millstream.state.paged.history import versions_put
 from millstream.state.spec import NO_TIMESTAMP, StoreKind
@@ -88,7 +89,8 @@ class StoreEncoder:
     ) -> None:
         self._partition = partition
         self._kind = kind
-        self._serdes = serdes
+        self._whole_key = serdes.key if isinstance(serdes.key, TimeWindowedSerde | SessionWindowedSerde) else None
+        self._serdes = serdes if self._whole_key is None else serdes._replace(key=self._whole_key.inner)
         self._mask = mask
         self._size = window_size_ms
         self._has_versions = has_versions
@@ -123,6 +125,10 @@ class StoreEncoder:
         if self._kind == "session":
             key, start, end = split_session_key(data)
             return key, {"window": {"start": start, "end": end}}
+        if self._whole_key is not None:
+            windowed = self._whole_key.deserialize(data)
+            assert windowed is not None
+            return data[: -window_bytes(self._whole_key)], {"window": {"start": windowed.start, "end": windowed.end}}
         return data, {"valid_from": timestamp} if self._kind == "versioned" else {}
 
 

@@ -7,7 +7,7 @@ ahead of the application.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -24,13 +24,21 @@ from millstream.errors import (
     suggestion,
 )
 from millstream.schemas.json_values import parse_json, value_of_json
-from millstream.serde import Serde, list_of, serde_for
+from millstream.serde import Serde, SerdeContext, list_of, serde_for, session_windowed, time_windowed
 from millstream.serve.access.roles import Principal
 from millstream.serve.data import ServedData
 from millstream.serve.live.channels import Channel, ChannelError
 from millstream.serve.live.encoding import Encode, Serdes, StoreEncoder, TopicEncoder
 from millstream.serve.operations.applications import known
 from millstream.serve.operations.decoding import Decoder
+from millstream.serve.stores.definitions import window_size
+from millstream.serve.stores.sql_serdes import sql_serde
+
+_AROUND: Mapping[str, Callable[[Serde[Any], int | None], Serde[Any]]] = {
+    "list": lambda inner, _size: list_of(inner),
+    "time-windowed": time_windowed,
+    "session-windowed": lambda inner, _size: session_windowed(inner),
+}
 
 
 @dataclass(frozen=True)
@@ -128,10 +136,12 @@ class Sources:
         store = stores[channel.store]
         topic = self._topic_of(channel, store, plan["operators"][store["operator"]], state.mode == "real_time")
         has_versions = store["kind"] == "versioned" and state.mode == "real_time"
-        text_or_schema = self._decoder.serdes(f"{channel.name}-{channel.store}-changelog")
+        changelog = f"{channel.name}-{channel.store}-changelog"
+        text_or_schema = self._decoder.serdes(changelog)
         serdes = Serdes(
-            _serde(store["key"]) or text_or_schema[0],
-            _serde(store["value"]) or text_or_schema[1],
+            self._serde(store["key"], SerdeContext(changelog, True), window_size(plan["operators"], store["operator"]))
+            or text_or_schema[0],
+            self._serde(store["value"], SerdeContext(changelog, False)) or text_or_schema[1],
         )
         mask = partial(self._decoder.masks.rows, principal, channel.name, channel.store)
         size = store.get("window_size_ms")
@@ -142,6 +152,19 @@ class Sources:
         key = None if channel.kind == "store" else _key_bytes(channel, serdes.key)
         feed = ("store", principal.sees_personal_fields, channel.name, channel.store)
         return Source(channel, self._partitions(feed, channel, topic, encoders, after), key)
+
+    def _serde(self, name: str, context: SerdeContext, size_ms: int | None = None) -> Serde[Any] | None:
+        """Returns the serde of a name in a recorded topology; None for one with a schema, and one of the user's."""
+        around, _, rest = name.partition("<")
+        if around in _AROUND and rest.endswith(">"):
+            inner = self._serde(rest[:-1], context)
+            return None if inner is None else _AROUND[around](inner, size_ms)
+        if name.startswith("sql-"):
+            return sql_serde(name, context, self._decoder.reference)
+        try:
+            return serde_for(name)
+        except ConfigError:
+            return None
 
     def _topic_of(
         self, channel: Channel, store: Mapping[str, Any], operator: Mapping[str, Any], has_workers: bool
@@ -191,17 +214,6 @@ class Sources:
             missed = (wanted, place) if place != wanted else None
             sources.append(LogSource((*feed, topic, number), topic, number, encode, place, end, missed))
         return tuple(sources)
-
-
-def _serde(name: str) -> Serde[Any] | None:
-    """Returns the serde of a name in a recorded topology; None for one with a schema, and one of the user's."""
-    if name.startswith("list<") and name.endswith(">"):
-        inner = _serde(name[5:-1])
-        return None if inner is None else list_of(inner)
-    try:
-        return serde_for(name)
-    except ConfigError:
-        return None
 
 
 def _key_bytes(channel: Channel, serde: Serde[Any]) -> bytes:

@@ -168,7 +168,7 @@ class Definitions:
         self, application: str, name: str, topology: Mapping[str, Any], described: Mapping[str, Any]
     ) -> StoreDefinition:
         plan = topology["stores"][name]
-        size = _window_size(topology["operators"], plan["operator"])
+        size = window_size(topology["operators"], plan["operator"])
 
         def serde(part: str) -> Serde[Any]:
             context = SerdeContext(described.get("changelog"), part == "key")
@@ -193,7 +193,7 @@ class Definitions:
         )
 
 
-def _window_size(operators: Mapping[str, Any], name: str) -> int | None:
+def window_size(operators: Mapping[str, Any], name: str) -> int | None:
     """The size of the windows of an operator, which it may have from the one before it; None if it is not known."""
     while name in operators:
         operator = operators[name]
