@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
@@ -10,9 +11,10 @@ import msgspec
 import pytest
 from tests.serve.in_process import Senders, in_process
 
-from millstream import App, contract, json_schema, rule
+from millstream import App, contract, json_schema, rule, tumbling
 from millstream.log import ProducerRecord, open_log
 from millstream.schemas.python_types import Tags
+from millstream.serde import time_windowed
 from millstream.serve.access.roles import Principal, Role
 from millstream.serve.operations.masking import Mask
 from millstream.serve.operations.tagged_fields import HIDDEN, TaggedFields
@@ -33,11 +35,16 @@ class Person(msgspec.Struct):
     by_role: dict[str, Address] = {}
 
 
+class Who(msgspec.Struct, frozen=True):
+    name: Annotated[str, Tags("pii")]
+    number: int
+
+
 @pytest.fixture(scope="module")
 def people(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Senders]:
     data = tmp_path_factory.mktemp("people") / "data"
     with open_log(data) as log:
-        for topic in ("contacts", "words", "copies", "typed"):
+        for topic in ("contacts", "words", "copies", "typed", "minutes"):
             log.create_topic(topic)
         values = [
             b'{"id": 1, "mail": "anna@example.com", "items": [{"sku": 1, "phone": "+49"}], "ok": true}',
@@ -60,6 +67,9 @@ def people(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Senders]:
     app.stream("words", key=str, value=str).map_values(lambda _word: person, value=Person).to(
         "typed", key=str, value=json_schema(Person)
     )
+    by_person = app.stream("words", key=str, value=str).group_by(lambda _word: Who("Anna", 1), key=json_schema(Who))
+    minutes = by_person.windowed_by(tumbling("1m", grace="0s")).count(store="minutes")
+    minutes.to_stream().to("minutes", key=time_windowed(json_schema(Who), 60_000))
     app.run(mode="local", until_caught_up=True)
     with in_process(data) as server:
         yield Senders(server)
@@ -79,6 +89,13 @@ def test_viewers_do_not_see_personal_fields_of_topics(people: Senders, topic: st
     assert not [secret for secret in SECRETS if secret in str(hidden)]
     assert HIDDEN in str(hidden)
     assert [record["offset"] for record in hidden] == [record["offset"] for record in shown]
+
+
+def test_viewers_do_not_see_keys_with_windows_that_have_personal_fields(people: Senders) -> None:
+    path = "/api/v1/topics/minutes/records"
+    (shown,), (hidden,) = (people.get(path, role)["records"] for role in (Role.OPERATOR, Role.VIEWER))
+    assert b"Anna" in base64.b64decode(shown["key_base64"])
+    assert hidden == {**shown, "key_base64": HIDDEN}
 
 
 def test_other_fields_stay_as_they_are(people: Senders) -> None:

@@ -9,6 +9,7 @@ from millstream.expr.description import Description
 from millstream.plan.edges import description_of
 from millstream.plan.node import Node, Plan
 from millstream.serde import Serde
+from millstream.serde.windowed import window_bytes
 
 _MOST_FIELDS = 12
 _LONGEST = 240
@@ -27,7 +28,8 @@ def schema_data(serde: Serde[Any] | None, *, has_subject: bool = True) -> dict[s
 
     ``serde`` is its name, ``format`` the type of its schema (AVRO, JSON or PROTOBUF) and ``subject`` the name under
     which a registry has it, each null if there is none. ``type`` is the type as expressions see it, null if it is not
-    known; then ``nullable``, and where they are known ``name``, ``doc``, ``tags``, ``fields`` and ``items``.
+    known; then ``nullable``, and where they are known ``name``, ``doc``, ``tags``, ``fields`` and ``items``. A key
+    with a window has ``key``, the schema of the key without it.
 
     Args:
         serde: The serde.
@@ -37,11 +39,13 @@ def schema_data(serde: Serde[Any] | None, *, has_subject: bool = True) -> dict[s
         return None
     described = description_of(serde)
     known = {"type": None} if described is None else described.plain()
+    has_window = window_bytes(serde) > 0
     return {
         "serde": serde.name,
         "format": getattr(serde, "type", None),
         "subject": getattr(serde, "known_subject", None) if has_subject else None,
         **known,
+        **({"key": schema_data(serde.inner_serdes[0], has_subject=False)} if has_window else {}),
     }
 
 

@@ -88,6 +88,8 @@ def tagged_fields(schema: Mapping[str, Any] | None) -> TaggedFields:
             fields.parts.setdefault(plain_name(part["name"]), TaggedFields()).add(below)
     if schema.get("items") is not None and (below := tagged_fields(schema["items"])):
         fields.parts.setdefault(_ITEMS, TaggedFields()).add(below)
+    if schema.get("key") is not None and (below := tagged_fields(schema["key"])):  # a key with a window
+        fields.parts.setdefault("key", TaggedFields()).add(below)
     return fields
 
 
