@@ -27,9 +27,9 @@ Console = Callable[..., Page]
 expect.set_options(timeout=SECONDS * 1000)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """The browser of this process."""
+    """The browser of a module. While it runs, the event loop of Playwright is that of the thread; others need one."""
     if CHROMIUM is None:
         pytest.skip("there is no chromium on the PATH: apt-get install chromium")
     with sync_playwright() as playwright:

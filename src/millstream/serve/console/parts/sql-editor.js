@@ -111,7 +111,8 @@ function useCompletion(field, text, setText) {
     setText(next);
     requestAnimationFrame(() => {
       field.current?.focus();
-      field.current?.setSelectionRange(caret, caret);
+      // What was typed before this frame is behind the completed word, and so is the cursor.
+      if (field.current?.value === next) field.current.setSelectionRange(caret, caret);
     });
   }
   return {
