@@ -173,7 +173,8 @@ def test_query_is_sent_to_the_other_route() -> None:
 
 def test_no_statement_runs_if_one_is_invalid() -> None:
     handler = new_handler(rows=())
-    refusal(handler, f"{SPENDING} CREATE STREAM c AS SELECT nope FROM orders;")
+    refused = refusal(handler, f"{SPENDING} CREATE STREAM c AS SELECT nope FROM orders;")
+    assert refused.entity["entities"] == []
     tables, queries = handler.statements("SHOW TABLES; SHOW QUERIES;")
     assert (tables["tables"], queries["queries"]) == ([], [])
 

@@ -141,7 +141,7 @@ class RequestHandler:
                     result = self._statement(statement, changes, request)
             except MillstreamError as error:
                 raise refused(error, statement.text, entities) from error
-            if result is not None:
+            if result is not None and not check_only:  # nothing was executed yet
                 entities.append(result)
         return entities
 
