@@ -87,6 +87,8 @@ RESPONSES: dict[int | str, dict[str, Any]] = {
     )
 }
 """The errors of all routes, for OpenAPI."""
+# The HTTP library sends it, before any route.
+RESPONSES[431] = {"description": "The address and the headers exceed 64 kB. This answer has no body."}
 
 
 def status_of(error: MillstreamError) -> int:
