@@ -259,6 +259,20 @@ class ContractViolationError(RunError):
     code = "contract-violation"
 
 
+class ConnectorError(RunError):
+    """A connector cannot read or write its system.
+
+    Attributes:
+        may_pass: Whether a retry may succeed.
+    """
+
+    code = "connector"
+
+    def __init__(self, message: str, *, hint: str | None = None, may_pass: bool = False) -> None:
+        super().__init__(message, hint=hint)
+        self.may_pass = may_pass
+
+
 class LogError(MillstreamError):
     """The log of topics could not be opened, read or written."""
 
