@@ -101,7 +101,7 @@ def test_the_comparison_notices_other_names() -> None:
 
 def test_the_dashboard_shows_every_metric() -> None:
     text = DASHBOARD.read_text(encoding="utf-8")
-    hidden = {"application_start_time_seconds", "application_report_time_seconds", "stream_time_seconds"}
+    hidden = {"app_start_time_seconds", "app_report_time_seconds", "stream_time_seconds"}
     assert [family.name for family in EVERY if f"millstream_{family.name}" not in text] == [
         family.name for family in EVERY if family.name in hidden
     ]

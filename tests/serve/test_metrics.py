@@ -69,9 +69,9 @@ def test_a_running_application_has_every_metric(busy: Server) -> None:
 
 def test_the_values_are_those_of_the_application(busy: Server) -> None:
     metrics = families(busy)
-    assert value(metrics, "millstream_application_state", state="RUNNING") == 1
-    assert value(metrics, "millstream_application_state", state="PAUSED") == 0
-    assert value(metrics, "millstream_records_read_total", topic="orders") == 2
+    assert value(metrics, "millstream_app_state", state="RUNNING") == 1
+    assert value(metrics, "millstream_app_state", state="PAUSED") == 0
+    assert value(metrics, "millstream_records_processed_total", topic="orders") == 2
     assert value(metrics, "millstream_node_received_records_total", node="counts-sink") == 1
     violation = {"node": "orders-source", "reason": "contract violation"}
     assert value(metrics, "millstream_dropped_records_total", **violation) == 1
@@ -93,7 +93,7 @@ def test_the_format_is_chosen_by_the_header_accept(busy: Server) -> None:
     opened = busy.viewer.request("GET", "/metrics", headers={"Accept": "application/openmetrics-text; version=1.0.0"})
     assert opened.headers["content-type"].startswith("application/openmetrics-text; version=1.0.0")
     names = {family.name for family in parse_openmetrics(opened.body.decode())}  # type: ignore[no-untyped-call]
-    assert "millstream_records_read" in names
+    assert "millstream_records_processed" in names
     assert opened.body.endswith(b"# EOF\n")
 
 
@@ -107,11 +107,11 @@ def test_promtool_has_no_objection(busy: Server) -> None:
 def test_an_application_that_has_ended_has_its_state_only(shop_server: Server) -> None:
     metrics = families(shop_server)
     assert metrics.keys() == {
-        "millstream_application_state",
-        "millstream_application_start_time_seconds",
-        "millstream_application_report_time_seconds",
+        "millstream_app_state",
+        "millstream_app_start_time_seconds",
+        "millstream_app_report_time_seconds",
     }
-    assert value(metrics, "millstream_application_state", state="NOT_RUNNING") == 1
+    assert value(metrics, "millstream_app_state", state="NOT_RUNNING") == 1
 
 
 def test_a_scrape_needs_a_token_of_any_role(shop_server: Server) -> None:

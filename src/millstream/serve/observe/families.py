@@ -150,7 +150,7 @@ def _memory(metrics: Metrics) -> Iterator[Sample]:
 
 
 FAMILIES = (
-    Family("records_read", "counter", "Records read, by topic.", ("topic",), _read),
+    Family("records_processed", "counter", "Records read and processed, by topic.", ("topic",), _read),
     Family("records_written", "counter", "Records written, by topic.", ("topic",), _written),
     Family("consumer_lag_records", "gauge", "Records to be read, by partition.", ("topic", "partition"), _lag),
     Family("node_received_records", "counter", "Records that an operator has received.", ("node",), _node("in")),
@@ -185,7 +185,14 @@ FAMILIES = (
         _phases,
     ),
     Family(
-        "processing_latency_seconds",
+        "commit_latency_seconds",
+        "histogram",
+        "Duration of the commit of a batch or of a worker: the phase commit by itself.",
+        (),
+        _single("histograms", "phases", "commit"),
+    ),
+    Family(
+        "process_latency_seconds",
         "histogram",
         "Time from the read of the first record of a publication to the commit of its results.",
         (),
@@ -206,9 +213,9 @@ FAMILIES = (
         _stream_times,
     ),
     Family(
-        "stream_time_lag_seconds",
+        "watermark_lag_seconds",
         "gauge",
-        "How far the stream time of a task is behind the clock.",
+        "How far the stream time of a task (its watermark) is behind the clock.",
         ("subtopology", "partition"),
         _behind,
     ),
@@ -242,9 +249,9 @@ def _none(_metrics: Metrics) -> Iterator[Sample]:
     return iter(())
 
 
-STATE = Family("application_state", "gauge", "1 for the present state of an application.", ("state",), _none)
-STARTED = Family("application_start_time_seconds", "gauge", "When the run began.", (), _none)
-REPORTED = Family("application_report_time_seconds", "gauge", "When the last report was made.", (), _none)
+STATE = Family("app_state", "gauge", "1 for the present state of an application.", ("state",), _none)
+STARTED = Family("app_start_time_seconds", "gauge", "When the run began.", (), _none)
+REPORTED = Family("app_report_time_seconds", "gauge", "When the last report was made.", (), _none)
 FIRING = Family("alerts_firing", "gauge", "1 for an alert that fires.", ("rule", "severity"), _none)
 EVERY = (STATE, STARTED, REPORTED, *FAMILIES, FIRING)
 """All metrics of applications."""
