@@ -101,7 +101,6 @@ def test_a_table_from_sql_deletes_a_row_that_having_does_not_let_pass_any_more()
         (lambda app: app.stream_from_sql("CREATE STREAM o AS SELECT * FROM orders"), "this is not a query"),
         (lambda app: app.stream_from_sql("SELECT * FROM orders LIMIT 3"), "no LIMIT"),
         (lambda app: app.stream_from_sql("SELECT nothing FROM orders"), "'NOTHING' cannot be resolved"),
-        (lambda app: app.sql("INSERT INTO orders VALUES ('ann', 1);"), "INSERT INTO is not a definition"),
     ],
 )
 def test_what_an_application_cannot_take_is_refused(call: object, message: str) -> None:
@@ -110,6 +109,37 @@ def test_what_an_application_cannot_take_is_refused(call: object, message: str) 
 
     assert message in caught.value.message
     assert caught.value.line == 1
+
+
+EFFECTS = [
+    ("INSERT INTO orders VALUES ('ann', 1);", "INSERT INTO … VALUES is not a definition", "millstream produce"),
+    ("DROP STREAM orders DELETE TOPIC;", "DROP STREAM is not a definition", "remove the CREATE statement"),
+    ("DROP TYPE t;", "DROP TYPE is not a definition", "remove the CREATE TYPE"),
+    ("ALTER STREAM orders ADD n INT;", "ALTER STREAM is not a definition", "add the column to the CREATE statement"),
+    ("TERMINATE ALL;", "TERMINATE is not a definition", "remove the statement of the query"),
+    ("PAUSE CSAS_O_1;", "PAUSE is not a definition", "remove the statement of the query"),
+    ("SELECT * FROM orders EMIT CHANGES;", "SELECT is not a definition", "app.stream_from_sql or app.table_from_sql"),
+    ("PRINT 'orders';", "PRINT is not a definition", "millstream consume"),
+    ("ASSERT TOPIC 'orders';", "ASSERT TOPIC is not a definition", "millstream sql test"),
+    ("ASSERT SCHEMA ID 3;", "ASSERT SCHEMA is not a definition", "millstream sql test"),
+    ("ASSERT VALUES orders (amount) VALUES (1);", "expected TOPIC or SCHEMA, found 'VALUES'", "millstream sql test"),
+    ("SHOW STREAMS;", "SHOW is not a definition", "millstream sql"),
+    ("EXPLAIN SELECT * FROM orders;", "EXPLAIN is not a definition", "millstream describe"),
+    ("CREATE SINK CONNECTOR c WITH ('a'='b');", "CREATE CONNECTOR is not a definition", "Kafka Connect"),
+    ("RUN SCRIPT 'more.sql';", "Unknown statement 'RUN'", "app.sql again"),
+]
+
+
+@pytest.mark.parametrize(("statement", "message", "remedy"), EFFECTS, ids=[effect[0] for effect in EFFECTS])
+def test_a_statement_with_an_effect_is_refused_with_its_line_and_what_to_do(
+    statement: str, message: str, remedy: str
+) -> None:
+    with pytest.raises(SqlError) as caught:
+        app_with(f"{ORDERS}\n\n{statement}")
+
+    assert caught.value.message.startswith(message)
+    assert caught.value.line == 3
+    assert remedy in (caught.value.hint or "")
 
 
 def test_a_query_cannot_be_replaced_inside_of_a_script() -> None:

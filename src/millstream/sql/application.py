@@ -12,6 +12,7 @@ from millstream.dsl.stream import Stream
 from millstream.dsl.table import Table
 from millstream.errors import MillstreamError, SqlError, SqlStatementError, TopologyError
 from millstream.sql.catalog.sources import Column, FormatInfo
+from millstream.sql.definitions import check_definition
 from millstream.sql.formats import FormatSerde, inferred_columns
 from millstream.sql.functions.user import user_catalogue
 from millstream.sql.lowering.serdes import SourceSerdes
@@ -26,18 +27,6 @@ from millstream.sql.types import BIGINT, DOUBLE, INTEGER, STRING, SqlType
 T = TypeVar("T")
 _PYTHON_KEYS: dict[SqlType, str] = {STRING: "string", BIGINT: "long", INTEGER: "integer", DOUBLE: "double"}
 """The names of the serdes of Python with the bytes of the format KAFKA, by type."""
-
-DEFINITIONS = (
-    tree.CreateSource,
-    tree.CreateAs,
-    tree.InsertInto,
-    tree.CreateType,
-    tree.SetProperty,
-    tree.UnsetProperty,
-    tree.Define,
-    tree.Undefine,
-)
-"""The statements of a script that an application runs. The others have effects, and a start is no place for effects."""
 
 
 class _RegisteredColumns:
@@ -104,14 +93,7 @@ class SqlTopology:
         self.lowering.connected |= created - inserted
 
     def _add(self, statement: tree.Statement) -> None:
-        if not isinstance(statement, DEFINITIONS):
-            words = " ".join(statement.text.split()[:2]).rstrip(";").upper()
-            raise SqlStatementError(
-                f"{words} is not a definition, and cannot be part of an application",
-                hint="an application has CREATE, CREATE … AS SELECT, INSERT INTO … SELECT, SET and DEFINE; "
-                "table_from_sql and stream_from_sql take a SELECT",
-                at=statement.at,
-            )
+        check_definition(statement)
         query = self.session.execute(statement)
         if query is None:
             return

@@ -99,7 +99,7 @@ class StatementParser(DefinitionParser):
             raise SqlSyntaxError(
                 "Unknown statement 'RUN'",
                 at=self.next.at,
-                hint="only the shell runs scripts",
+                hint="only the shell and test files run scripts; an application has one script, or calls app.sql again",
             )
         if parse is None:
             if self.next.kind in {Kind.END, Kind.OPERATOR}:
@@ -225,6 +225,12 @@ class StatementParser(DefinitionParser):
         if self.accept("SCHEMA"):
             return self._assert_schema(at, exists)
         words = ("NULL", "VALUES", "STREAM", "TABLE")
+        if exists and not self.test_statements and self.next.word in words:
+            raise SqlSyntaxError(
+                f"expected TOPIC or SCHEMA, found {self.next}",
+                at=self.next.at,
+                hint="only test files compare rows and sources: millstream sql test",
+            )
         if not exists or not self.test_statements or self.next.word not in words:
             self.fail(("TOPIC", "SCHEMA", *(words if exists and self.test_statements else ())))
         if self.next.word in {"STREAM", "TABLE"}:
