@@ -87,7 +87,8 @@ RESPONSES: dict[int | str, dict[str, Any]] = {
     )
 }
 """The errors of all routes, for OpenAPI."""
-# The HTTP library sends it, before any route.
+# The HTTP library sends these, before any route.
+RESPONSES[414] = {"description": "The address exceeds 64 kB. This answer has no body."}
 RESPONSES[431] = {"description": "The address and the headers exceed 64 kB. This answer has no body."}
 
 
