@@ -234,6 +234,53 @@ def test_a_changed_application_continues_with_the_groups_of_the_former_one() -> 
     assert values(second, "TOTALS") == ['{"TOTAL":6}']
 
 
+def test_a_comparison_names_the_changed_streams_tables_types_and_queries() -> None:
+    big = ORDERS.replace("orders", "big")
+    insert = "INSERT INTO big SELECT * FROM orders WHERE amount > {};"
+    old = app_with("CREATE TYPE place AS STRUCT<x INT>;", ORDERS, big, TOTALS, insert.format(3) + insert.format(5))
+    new = app_with(
+        "CREATE TYPE place AS STRUCT<x BIGINT>;",
+        ORDERS,
+        big.replace("amount INT", "amount BIGINT"),
+        f"/* the same, but for a filter */ {TOTALS.replace('FROM orders', 'FROM orders  WHERE amount > 5')}",
+        insert.format(3),
+        "CREATE STREAM copies AS SELECT * FROM orders;",
+    )
+
+    changes = {change.name: (change.status, change.reasons) for change in compare(old.plan(), new.plan()).definitions}
+
+    assert changes == {
+        "TYPE PLACE": ("changed", ("type",)),
+        "STREAM ORDERS": ("kept", ()),
+        "STREAM BIG": ("changed", ("columns",)),
+        "TABLE TOTALS": ("changed", ("query",)),
+        "INSERT INTO BIG": ("kept", ()),
+        "INSERT INTO BIG (2)": ("removed", ()),
+        "STREAM COPIES": ("added", ()),
+    }
+
+
+def test_the_layout_of_a_statement_is_no_change() -> None:
+    spread = TOTALS.replace(" ", "\n  ").replace("FROM", "-- all of them\nFROM")
+
+    changes = compare(app_with(ORDERS, TOTALS).plan(), app_with(ORDERS, spread).plan())
+
+    assert {change.status for change in changes.definitions} == {"kept"}
+
+
+def test_other_statements_do_not_rename_the_stores_of_a_query_that_inserts() -> None:
+    big = ORDERS.replace("orders", "big")
+    insert = (
+        "INSERT INTO big SELECT o.customer AS customer, o.amount AS amount "
+        "FROM orders o JOIN big b WITHIN 1 HOUR ON o.customer = b.customer;"
+    )
+    copies = "CREATE STREAM copies AS SELECT * FROM orders;"
+
+    changes = compare(app_with(ORDERS, big, insert).plan(), app_with(ORDERS, big, copies, insert).plan())
+
+    assert {change.status for change in changes.stores} == {"kept"}
+
+
 def test_operators_have_the_line_of_their_statement() -> None:
     app = App("shop")
     app.sql(f"{ORDERS}\n\n{TOTALS}", source="shop.sql")

@@ -191,7 +191,7 @@ def plan_diff(
                 | {name: list(texts) for name, texts in (("reasons", change.reasons), ("notes", change.notes)) if texts}
                 for change in getattr(comparison, part)
             ]
-            for part in ("stores", "topics", "outputs", "operators", "checkpoint")
+            for part in ("stores", "topics", "outputs", "definitions", "operators", "checkpoint")
         }
         print_json({"application": app.id, "compatible": comparison.compatible, "first_run": False, **changes})
     else:

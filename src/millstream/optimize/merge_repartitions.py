@@ -41,7 +41,7 @@ def merge_repartitions(plan: Plan) -> Plan:
             first = next(iter(groups[node]))
             behind[node] = replace(first, parent=new[node])
             nodes.append(behind[node])
-    return Plan(plan.application_id, tuple(nodes), plan.edges)
+    return plan.with_nodes(tuple(nodes))
 
 
 def _groups(plan: Plan) -> dict[Node, dict[Repartition, Path]]:

@@ -37,7 +37,7 @@ def repartition_inputs(plan: Plan, sources: Collection[str]) -> Plan:
                 value=node.value,
             )
             nodes.append(new[node])
-    return bind_serdes(Plan(plan.application_id, tuple(nodes), plan.edges))
+    return bind_serdes(plan.with_nodes(tuple(nodes)))
 
 
 def repartition_of(source: str) -> str:

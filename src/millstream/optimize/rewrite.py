@@ -19,7 +19,7 @@ def rewrite(plan: Plan, change: Callable[[Node], Node]) -> Plan:
     new: dict[Node, Node] = {}
     for node in plan.nodes:
         new[node] = change(with_references(node, new))
-    return Plan(plan.application_id, tuple(dict.fromkeys(new.values())), plan.edges)
+    return plan.with_nodes(tuple(dict.fromkeys(new.values())))
 
 
 def with_references(node: Node, new: dict[Node, Node]) -> Node:

@@ -59,6 +59,13 @@ class Aggregation(Value):
         """The function that errors of the aggregation are attributed to: the aggregator, or the one of the value."""
         return self.add or next((call.of for call in self.functions if call.of is not None), None)
 
+    @property
+    def all_functions(self) -> tuple[Function, ...]:
+        """All functions of the user's."""
+        own = (self.init, self.add, self.subtract, self.merge, *(call.of for call in self.functions))
+        options = (value for call in self.functions for _name, value in call.options)
+        return tuple(function for function in (*own, *options) if isinstance(function, Function))
+
 
 class StreamAggregate(Node, kw_only=True):
     """The base of aggregates of a stream.

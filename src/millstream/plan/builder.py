@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import re
 import zlib
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Mapping
 from typing import Any, NamedTuple, TypeVar
 
 from millstream.config import Config
@@ -76,6 +76,7 @@ class Builder:
         config: The configuration, which contains the default serdes.
         nodes: The nodes so far, in the order of the calls that added them.
         front_ends: What front ends beside the DSL keep with the application, by name.
+        definitions: What front ends have defined, for the plan.
     """
 
     def __init__(self, application_id: str, config: Config) -> None:
@@ -83,6 +84,7 @@ class Builder:
         self.config = config
         self.nodes: list[Node] = []
         self.front_ends: dict[str, object] = {}
+        self.definitions: dict[str, Mapping[str, str]] = {}
         self._names: dict[str, str] = {}
         self._stores: dict[str, str] = {}
         self._lineage: dict[Node, str] = {}
@@ -132,7 +134,7 @@ class Builder:
     def plan(self) -> Plan:
         """Returns the plan so far."""
         edges = {node.name: self._edges[node] for node in self.nodes if node in self._edges}
-        return Plan(self.application_id, tuple(self.nodes), edges)
+        return Plan(self.application_id, tuple(self.nodes), edges, dict(self.definitions))
 
     def edge(self, node: Node, key: Serde[Any] | None, value: Serde[Any] | None) -> None:
         """Records the serdes of the keys and values that a node sends; None if unknown. The first ones count."""

@@ -50,6 +50,7 @@ class Comparison:
             ``-repartition``.
         outputs: Every output topic whose keys would have another schema.
         operators: Every operator of either topology.
+        definitions: Every stream, table, type and query of SQL of either topology, with a status as operators have.
         application_ids: The ids of the old and the new application.
         checkpoint: The checkpoint of the application, if the new topology cannot use it; filled in by the caller,
             because plans do not contain it.
@@ -64,6 +65,7 @@ class Comparison:
     checkpoint: tuple[Change, ...] = ()
     functions: tuple[str, ...] = ()
     outputs: tuple[Change, ...] = ()
+    definitions: tuple[Change, ...] = ()
 
     @property
     def changed_functions(self) -> str | None:
@@ -136,6 +138,7 @@ def compare(old: Plan | Plain, new: Plan | Plain) -> Comparison:
         topics=tuple(_topics(before, after)),
         outputs=tuple(_outputs(before, after)),
         operators=tuple(_operators(before, after, changed)),
+        definitions=tuple(_definitions(before, after)),
         application_ids=(before.application_id, after.application_id),
         functions=tuple(f"{name} ({location})" for name, _, location in changed if name in stateful),
     )
@@ -223,6 +226,16 @@ def _operators(old: Side, new: Side, functions: list[tuple[str, str, str]]) -> I
             yield Change(name, "changed" if reasons else "kept", name, reasons)
 
 
+def _definitions(old: Side, new: Side) -> Iterator[Change]:
+    for name in dict.fromkeys([*new.definitions, *old.definitions]):
+        before, after = old.definitions.get(name), new.definitions.get(name)
+        if before is None or after is None:
+            yield Change(name, "removed" if after is None else "added", "")
+        else:
+            reasons = tuple(differing(before, after))
+            yield Change(name, "changed" if reasons else "kept", "", reasons)
+
+
 def _changed_functions(old: Side, new: Side) -> Iterator[tuple[str, str, str]]:
     """Yields operator, option and location of changed functions. Versions of Python compile to different code."""
     if old.functions["python"] != new.functions["python"]:
@@ -269,11 +282,13 @@ def _report(comparison: Comparison) -> Iterator[str]:
             yield from (f"    - {line}" for line in (*change.reasons, *change.notes))
             if change.remedy:
                 yield from _wrapped(f"remedy: {change.remedy}")
-    edited = [change for change in comparison.operators if change.status != "kept"]
-    if edited:
-        yield from ("", "Operators")
-    for change in edited:
-        yield f"  {change.name}: {change.status} ({', '.join(change.reasons or change.notes)})"
+    for title, changes in (("SQL", comparison.definitions), ("Operators", comparison.operators)):
+        edited = [change for change in changes if change.status != "kept"]
+        if edited:
+            yield from ("", title)
+        for change in edited:
+            details = ", ".join(change.reasons or change.notes)
+            yield f"  {change.name}: {change.status}" + (f" ({details})" if details else "")
 
 
 def _wrapped(text: str) -> list[str]:

@@ -30,6 +30,7 @@ FORMAT = 3
 """The version of the layout that `to_dict` returns."""
 
 _DIGITS = 16
+_NOT_STATE = frozenset({"functions", "named", "traits", "contracts", "definitions"})
 # Names and lines are not options. State depends neither on queries nor on what the optimizer may do. A changed contract
 # goes on with the state, as a changed filter does.
 _IGNORED = frozenset({"name", "at", "mergeable", "named", "contract"})
@@ -63,7 +64,7 @@ def fingerprint(plan: Plan) -> str:
 
 def essence(data: PlainPlan) -> PlainPlan:
     """Returns the parts of a plan's data that state depends on."""
-    return {name: part for name, part in data.items() if name not in {"functions", "named", "traits", "contracts"}}
+    return {name: part for name, part in data.items() if name not in _NOT_STATE}
 
 
 def to_dict(plan: Plan) -> PlainPlan:
@@ -82,6 +83,8 @@ def to_dict(plan: Plan) -> PlainPlan:
       write keys ``key_schemas``.
     - ``named``: the stores that the user named.
     - ``contracts``: by operator, its contract. State does not depend on it.
+    - ``definitions``: what a front end has defined, by name, each with its facts: the streams, tables, types and
+      queries of SQL. State does not depend on them.
     - ``functions``: the version of ``python``, and by operator and option the digest and place of Python functions.
 
     >>> from millstream import App
@@ -106,6 +109,7 @@ def to_dict(plan: Plan) -> PlainPlan:
         "contracts": {
             node.name: contract.plain() for node in plan.nodes if (contract := contract_of(node)) is not None
         },
+        "definitions": {name: dict(facts) for name, facts in plan.definitions.items()},
         "functions": {
             "python": "{}.{}".format(*sys.version_info),
             "operators": {node.name: digests for node in plan.nodes if (digests := dict(_digests(node)))},

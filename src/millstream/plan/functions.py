@@ -117,6 +117,15 @@ class Function:
         return lambda _key, value, _timestamp, headers: call(value, headers=headers)
 
     @property
+    def for_all(self) -> Callable[..., list[Any]] | None:
+        """The form of a pure callable that takes columns of many records, and returns the list of results.
+
+        A callable has it as its attribute ``for_all``, with the parameters of the callable as columns. If it raises, the
+        callable is called for each record instead.
+        """
+        return getattr(self.target, "for_all", None) if self.pure else None
+
+    @property
     def location(self) -> str:
         """The location of the function, ``orders.py:12 in <lambda>``, or the text of the expression."""
         return describe_callable(self.target)

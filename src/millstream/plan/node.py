@@ -15,6 +15,7 @@ Edge: TypeAlias = Literal["stream", "table", "none"]
 Role: TypeAlias = Literal["source", "processor", "sink", "exchange", "global", "hidden"]
 WhenMaterialized: TypeAlias = Literal["always", "on_demand", "if_used"]
 Edges: TypeAlias = Mapping[str, tuple[Serde[Any] | None, Serde[Any] | None]]
+Definitions: TypeAlias = Mapping[str, Mapping[str, str]]
 N = TypeVar("N", bound="Node")
 
 
@@ -154,17 +155,30 @@ class Plan:
         nodes: The nodes.
         edges: The serdes of the keys and values that nodes send, by the name of the node, None if unknown: for
             descriptions. Processes that run the plan do not get them.
+        definitions: What a front end has defined, by name, each with its facts: they are recorded with the plan, so
+            that a comparison can name them. Processes that run the plan do not get them.
     """
 
-    __slots__ = ("application_id", "edges", "nodes")
+    __slots__ = ("application_id", "definitions", "edges", "nodes")
 
-    def __init__(self, application_id: str, nodes: tuple[Node, ...], edges: Edges | None = None) -> None:
+    def __init__(
+        self,
+        application_id: str,
+        nodes: tuple[Node, ...],
+        edges: Edges | None = None,
+        definitions: Definitions | None = None,
+    ) -> None:
         self.application_id = application_id
         self.nodes = nodes
         self.edges: Edges = edges or {}
+        self.definitions: Definitions = definitions or {}
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Plan, (self.application_id, self.nodes)
+
+    def with_nodes(self, nodes: tuple[Node, ...]) -> Plan:
+        """Returns the plan with other nodes, as an optimisation does."""
+        return Plan(self.application_id, nodes, self.edges, self.definitions)
 
     def of_type(self, kind: type[N]) -> Iterator[N]:
         """All nodes of a class."""

@@ -34,6 +34,7 @@ class Side:
         self.stores: dict[str, Plain] = data["stores"]
         self.functions: Plain = data["functions"]
         self.contracts: Plain = data.get("contracts", {})  # plans of earlier versions have none
+        self.definitions: Plain = data.get("definitions", {})
         self.named = frozenset(data["named"])
         self.topics = {
             operator["options"]["topic"]: {**operator["options"], "operator": name}

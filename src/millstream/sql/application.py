@@ -11,6 +11,7 @@ from millstream.dsl.internals import internals_of
 from millstream.dsl.stream import Stream
 from millstream.dsl.table import Table
 from millstream.errors import MillstreamError, SqlError, SqlStatementError, TopologyError
+from millstream.sql.catalog.recorded import recorded
 from millstream.sql.catalog.sources import Column, FormatInfo
 from millstream.sql.definitions import check_definition
 from millstream.sql.formats import FormatSerde, inferred_columns
@@ -78,6 +79,7 @@ class SqlTopology:
                     self._add(statement)
         except SqlError as error:
             raise error.mark(text) from None
+        internals_of(self.lowering.app).builder.definitions.update(recorded(self.session.catalog))
 
     def _connect(self, statements: Sequence[tree.Statement]) -> None:
         """Lets queries take the results of those queries of the script that are the only ones to write them."""

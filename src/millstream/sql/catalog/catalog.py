@@ -19,6 +19,7 @@ class PersistentQuery(Frozen):
         sink: The stream or table that it writes.
         properties: The properties of the session when the query was created.
         statement: The text of its statement.
+        name: What the names of its operators begin with. Statements about other streams and tables do not change it.
     """
 
     id: str
@@ -26,6 +27,7 @@ class PersistentQuery(Frozen):
     sink: DataSource
     properties: dict[str, object]
     statement: str
+    name: str
 
     @property
     def topics(self) -> tuple[str, ...]:
@@ -75,6 +77,12 @@ class Catalog:
         return [
             query.id for query in self.queries.values() if any(source.name == name for source in query.planned.sources)
         ]
+
+    def insert_name(self, target: str) -> str:
+        """Returns the name of the next query that inserts into a stream; no stream has a name with a full stop."""
+        name = f"{target}.insert"
+        number = 1 + sum(query.name.startswith(name) for query in self.queries.values())
+        return name if number == 1 else f"{name}-{number}"
 
     def writers(self, name: str) -> list[str]:
         """The ids of the queries that write a source."""

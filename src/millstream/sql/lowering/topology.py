@@ -82,8 +82,7 @@ class QueryLowering:
     def add(self, query: PersistentQuery) -> Stream[Any, Any]:
         """Adds a query that writes its result to the topic of its sink; returns the stream of what it writes."""
         sink = query.sink
-        # Names of stores do not contain the running number of the query, which other statements can change.
-        self._begin(sink.name if query.id == sink.query else query.id)
+        self._begin(query.name)
         stream = self._stream_of_results(query.planned.root)
         if sink.timestamp is not None:
             reader = TimestampReader(sink, fails=self._throws)

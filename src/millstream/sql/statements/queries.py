@@ -57,7 +57,7 @@ def create_as(
     )
     schemas.check(sink, statement.at)
     schemas.check_written(sink, statement.at)
-    return PersistentQuery(query_id, planned, sink, dict(environment.properties), statement.text)
+    return PersistentQuery(query_id, planned, sink, dict(environment.properties), statement.text, sink.name)
 
 
 def _check_kind(statement: tree.CreateAs, planned: PlannedQuery) -> None:
@@ -125,11 +125,13 @@ def insert_into(
             f"{_windowing(target.window)}, the result is {_windowing(planned.window)}.",
             at=statement.at,
         )
-    query_id = (properties.get("QUERY_ID") or f"INSERTQUERY_{catalog.next_number()}").upper()
+    own_id = properties.get("QUERY_ID")
+    query_id = (own_id or f"INSERTQUERY_{catalog.next_number()}").upper()
     if query_id in catalog.queries:
         raise SqlStatementError(f"Query ID '{query_id}' already exists.", at=statement.at)
     schemas.check(target, statement.at)
-    return PersistentQuery(query_id, planned, target, dict(environment.properties), statement.text)
+    name = query_id if own_id else catalog.insert_name(target.name)
+    return PersistentQuery(query_id, planned, target, dict(environment.properties), statement.text, name)
 
 
 def _windowing(window: WindowInfo | None) -> str:
