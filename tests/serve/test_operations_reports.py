@@ -6,6 +6,7 @@ import json
 import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,8 @@ from tests.serve.conftest import LiveShop
 from tests.serve.in_process import Senders, in_process
 from tests.serve.servers import wait_until
 
+from millstream import App
+from millstream.log import ProducerRecord, open_log
 from millstream.runtime.lifecycle import State
 
 APPLICATIONS = "/api/v1/applications"
@@ -73,6 +76,7 @@ def test_an_application_that_was_killed_is_shown_as_killed(data: Path) -> None:
     shop.create_topics(data)
     program = """
 import sys
+import threading
 from pathlib import Path
 from tests.serve import shop
 shop.build(Path(sys.argv[1]), report_interval_ms=50).run(mode="local")
@@ -131,6 +135,38 @@ def test_readiness_has_a_bound_of_the_lag(
         assert answer.status == status
         if counts is not None:
             assert tuple(answer.json()[name] for name in ("running", "not_running", "behind")) == counts
+
+
+def test_the_bound_of_the_lag_is_an_option_of_the_server(data: Path) -> None:
+    with open_log(data) as log:
+        log.create_topic("numbers")
+        log.create_topic("out")
+    may_go_on = threading.Event()
+
+    def wait(number: int) -> int:
+        may_go_on.wait(60)
+        return number
+
+    app = App("waiting", state_dir=str(data), status="none", commit_interval_ms=20, report_interval_ms=50)
+    app.stream("numbers", key=str, value=int).map_values(wait, value=int).to("out", key=str)
+    with in_process(data, ready_max_lag=5) as server, app.start(mode="local") as handle:
+
+        def readiness(query: str = "") -> tuple[int, int, int]:
+            answer = server.request("GET", f"/readyz{query}")
+            return answer.status, answer.json()["running"], answer.json()["behind"]
+
+        try:
+            assert handle.wait_for({State.RUNNING}, 30)
+            wait_until(lambda: readiness() == (200, 1, 0), "an application without a lag")
+            with open_log(data) as log:
+                log.produce("numbers", [ProducerRecord(b"a", n.to_bytes(8)) for n in range(20)])
+            wait_until(lambda: readiness() == (503, 1, 1), "the report of the lag")
+            assert readiness("?max_lag=20") == (200, 1, 0)
+            assert readiness("?max_lag=19") == (503, 1, 1)
+        finally:
+            may_go_on.set()
+        wait_until(lambda: readiness() == (200, 1, 0), "an application that has caught up")
+        assert readiness("?max_lag=0") == (200, 1, 0)
 
 
 def test_reports_are_private(live_shop: LiveShop) -> None:

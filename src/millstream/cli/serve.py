@@ -52,6 +52,15 @@ def serve(
     max_streams: Annotated[
         int, typer.Option("--max-streams", min=1, help="The largest number of open event streams.")
     ] = 100,
+    ready_max_lag: Annotated[
+        int | None,
+        typer.Option(
+            "--ready-max-lag",
+            min=0,
+            metavar="RECORDS",
+            help="/readyz answers 503 if an application is further behind. Default: no bound.",
+        ),
+    ] = None,
     alerts: Annotated[
         Path | None,
         typer.Option(
@@ -91,6 +100,7 @@ def serve(
         insecure=insecure,
         allowed_hosts=tuple(allowed_host or ()),
         most_streams=max_streams,
+        ready_max_lag=ready_max_lag,
         alerts=alerts,
     )
     if options.is_open:

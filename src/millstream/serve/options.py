@@ -32,6 +32,8 @@ class ServeOptions:
         allowed_hosts: Further names under which it is reached.
         most_streams: The largest number of open event streams.
         heartbeat_seconds: After how long an event stream without events sends a comment, and its client is checked.
+        ready_max_lag: The lag of an application, in records, up to which `/readyz` answers that it is ready, unless the
+            request has a bound of its own; None: any.
         sql: Whether it runs SQL.
         alerts: The file with the configuration of alerts; None: that of the profile, or of `millstream.toml`.
     """
@@ -48,6 +50,7 @@ class ServeOptions:
     allowed_hosts: tuple[str, ...] = ()
     most_streams: int = 100
     heartbeat_seconds: float = 15.0
+    ready_max_lag: int | None = None
     sql: bool = True
     alerts: Path | str | None = None
 

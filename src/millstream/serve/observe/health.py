@@ -34,13 +34,20 @@ async def healthz() -> dict[str, str]:
 def readyz(
     request: Request,
     response: Response,
-    max_lag: Annotated[int | None, Query(ge=0, description="The largest lag of an application, in records.")] = None,
+    max_lag: Annotated[
+        int | None,
+        Query(
+            ge=0,
+            description="The largest lag of an application, in records. Default: `--ready-max-lag` of the server.",
+        ),
+    ] = None,
 ) -> Readiness:
     """Answers 200 if each application runs and its lag is within the bound, else 503. It names no application.
 
     An application that was stopped does not count. One that is paused, restarts, has failed or was killed does not run.
     """
     data: ServedData = request.app.state.data
+    bound = data.options.ready_max_lag if max_lag is None else max_lag
     counts = {"running": 0, "not_running": 0, "behind": 0}
     try:
         for name in data.reports.applications():
@@ -51,7 +58,7 @@ def readyz(
                 counts["not_running"] += 1
                 continue
             counts["running"] += 1
-            if max_lag is not None and report.lag > max_lag:
+            if bound is not None and report.lag > bound:
                 counts["behind"] += 1
     except MillstreamError:
         response.status_code = 503
