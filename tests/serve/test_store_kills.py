@@ -23,7 +23,10 @@ from millstream.log import ProducerRecord, open_log
 
 STORES = f"/api/v1/applications/{store_killed.APPLICATION}/stores"
 READS = 10_000
-KILLS = 3
+EVERY = 2_300
+"""A kill comes after about as many reads, of an application that runs, is dead, or starts again."""
+EVENTS = 20
+"""The application processes as many events between two kills, at least."""
 
 
 class Reader(threading.Thread):
@@ -114,18 +117,19 @@ def reads(readers: list[Reader]) -> int:
     return sum(len(reader.answers) for reader in readers)
 
 
+@contextlib.contextmanager
+def further_reads(readers: list[Reader]) -> Iterator[None]:
+    """Waits at the end until there are further reads."""
+    least = reads(readers) + EVERY
+    yield
+    wait_until(lambda: reads(readers) >= least, "further reads")
+
+
 def count(server: Server) -> int:
     """The number of events of the key b; 0 before the first one."""
     answer = server.viewer.get(f"{STORES}/counts/rows", key="b")
     rows = answer.json()["rows"] if answer.status == 200 else []
     return int(rows[0]["value"]) if rows else 0
-
-
-def process_some(server: Server, data: Path) -> None:
-    """Runs the application until it has processed some events, and kills it."""
-    with running(data):
-        before = count(server)
-        wait_until(lambda: count(server) > before + 20, "the application processes events")
 
 
 @pytest.mark.slow
@@ -136,17 +140,21 @@ def test_positions_never_go_backwards_while_the_application_is_killed(data: Path
     producer = Producer(data)
     producer.start()
     with serving(data) as server:
-        process_some(server, data)
-        with reading(server) as readers:
-            for kill in range(1, KILLS + 1):
-                wait_until(lambda least=500 * kill: reads(readers) > least, "reads of an application that is dead")  # type: ignore[misc]
-                process_some(server, data)
+        with running(data):
+            wait_until(lambda: count(server) > EVENTS, "the first events")
+        with reading(server) as readers:  # the application is dead
+            for _kill in range(READS // EVERY):
+                least = count(server) + EVENTS
+                with running(data), further_reads(readers):
+                    wait_until(lambda least=least: count(server) > least, "the next events")  # type: ignore[misc]
             with running(data):
-                wait_until(lambda: reads(readers) >= READS, "reads", 150)
+                with further_reads(readers):
+                    pass
                 producer.stopped.set()
                 producer.join()
                 wait_until(lambda: count(server) == producer.written, "each event is counted once")
         assert count(server) == producer.written
+    assert reads(readers) > READS
     check(readers)
 
 
