@@ -14,22 +14,28 @@ from millstream.connect.api import (
     SourceRecord,
     Transform,
 )
-from millstream.connect.connector import Connector, SinkConnector, SourceConnector, sink_connector, source_connector
+from millstream.connect.connector import (
+    Connector,
+    ConnectorOptions,
+    SinkConnector,
+    SourceConnector,
+    connector_of,
+)
 
 __all__ = [
     "Connector",
-    "SinkConnector",
-    "SourceConnector",
-    "sink_connector",
-    "source_connector",
+    "ConnectorOptions",
     "RefusedRecords",
     "Sink",
+    "SinkConnector",
     "SinkContext",
     "SinkRecord",
     "SinkWriter",
     "Source",
     "SourceBatch",
+    "SourceConnector",
     "SourceContext",
     "SourceRecord",
     "Transform",
+    "connector_of",
 ]

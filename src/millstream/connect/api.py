@@ -56,11 +56,13 @@ class SinkRecord:
     """A record that a sink writes to another system.
 
     Attributes:
-        topic: The topic from which it was read; `partition` and `offset` likewise.
+        topic: The topic from which it was read. A transform may change it, to choose another table.
+        partition: The partition from which it was read; `offset` likewise.
         key: The key, as the key serde of the connector returns it.
         value: The value, as the value serde returns it; None deletes the row of the key.
         timestamp: Milliseconds since the epoch.
         headers: Names and values, in order.
+        origin: The topic from which it was read, also if a transform has changed `topic`.
     """
 
     topic: str
@@ -70,6 +72,11 @@ class SinkRecord:
     value: Any
     timestamp: int
     headers: Headers = ()
+    origin: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.origin:
+            object.__setattr__(self, "origin", self.topic)
 
     def replace(self, **changes: Any) -> Self:
         """Returns a copy with other attributes."""
@@ -172,6 +179,7 @@ class Source(ABC):
 
     promise: ClassVar[Promise] = "exactly once"
     reason: ClassVar[str] = ""
+    commands: ClassVar[Sequence[str]] = ()
 
     def splits(self) -> Sequence[str]:
         """Returns the parts that are read at the same time, such as tables. Each has a position of its own.

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, TypedDict
 
 from millstream.connect.api import Sink, Source, Transform
 from millstream.connect.converters import Converter, converter_for
 from millstream.core.asynchronous import ASYNC_HINT, is_async
 from millstream.core.names import check_name
-from millstream.errors import ConfigError
+from millstream.errors import ConfigError, suggestion
 from millstream.serde import Serde, serde_for
 
 OnError: TypeAlias = Literal["fail", "continue"]
@@ -77,7 +77,60 @@ class SinkConnector:
 Connector: TypeAlias = SourceConnector | SinkConnector
 
 
-def source_connector(
+class ConnectorOptions(TypedDict, total=False):
+    """Options of `App.connect`."""
+
+    key: Any
+    value: Any
+    transforms: Sequence[Transform]
+    on_error: OnError
+    partitions: int
+    topic_config: Mapping[str, str]
+    topics: Sequence[str] | str
+    dead_letter_topic: str | None
+    tasks: int
+    offset_reset: Literal["earliest", "latest"]
+
+
+_OF_SOURCES: tuple[str, ...] = ("key", "value", "transforms", "on_error", "partitions", "topic_config")
+_OF_SINKS: tuple[str, ...] = (
+    "key",
+    "value",
+    "transforms",
+    "on_error",
+    "topics",
+    "dead_letter_topic",
+    "tasks",
+    "offset_reset",
+)
+
+
+def connector_of(name: str, plugin: Source | Sink, options: ConnectorOptions) -> Connector:
+    """Returns the connector of a source or a sink: see `App.connect`.
+
+    Raises:
+        ConfigError: An option is unknown or wrong.
+    """
+    given: dict[str, Any] = dict(options)
+    if isinstance(plugin, Source):
+        kind, known = "source", _OF_SOURCES
+    elif isinstance(plugin, Sink):
+        kind, known = "sink", _OF_SINKS
+    else:
+        raise ConfigError(
+            f"connector {name}: {plugin!r} is neither a source nor a sink",
+            hint="pass an object of a subclass of Source or Sink",
+        )
+    for option in given:
+        if option not in known:
+            hint = suggestion(option, known) or f"a {kind} has: {', '.join(known)}"
+            raise ConfigError(f"connector {name}: a {kind} has no option {option!r}", hint=hint)
+    if isinstance(plugin, Source):
+        return _source(name, plugin, **given)
+    return _sink(name, plugin, **given)
+
+
+def _source(
     name: str,
     source: Source,
     *,
@@ -88,7 +141,7 @@ def source_connector(
     partitions: int = 1,
     topic_config: Mapping[str, str] | None = None,
 ) -> SourceConnector:
-    """Checks the options of a source and returns the connector: see `App.connect`."""
+    """Checks the options of a source and returns the connector."""
     check_name(name, "connector")
     _one_of("on_error", on_error, _ON_ERROR)
     if not isinstance(partitions, int) or partitions < 1:
@@ -105,7 +158,7 @@ def source_connector(
     )
 
 
-def sink_connector(
+def _sink(
     name: str,
     sink: Sink,
     *,
@@ -118,7 +171,7 @@ def sink_connector(
     tasks: int = 1,
     offset_reset: Literal["earliest", "latest"] = "earliest",
 ) -> SinkConnector:
-    """Checks the options of a sink and returns the connector: see `App.connect`."""
+    """Checks the options of a sink and returns the connector."""
     check_name(name, "connector")
     _one_of("on_error", on_error, _ON_ERROR)
     _one_of("offset_reset", offset_reset, _OFFSET_RESETS)

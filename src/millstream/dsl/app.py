@@ -23,6 +23,7 @@ from millstream.serde import Serde, serde_for
 
 if TYPE_CHECKING:
     from millstream.config import Mode
+    from millstream.connect import Connector, ConnectorOptions, Sink, Source
     from millstream.runtime.facade import Handle, Listener
     from millstream.stages import Topology
     from millstream.stages.describe import Format
@@ -66,6 +67,7 @@ class App(DslObject[Inputs]):
                 serde_for(self.config[key], part)
             except ConfigError as error:
                 raise ConfigError(f"{key}: {error.message}", hint=error.hint) from None
+        self._connectors: dict[str, Connector] = {}
         super().__init__(Inputs(Builder(self.id, self.config)))
 
     def __repr__(self) -> str:
@@ -235,6 +237,67 @@ class App(DslObject[Inputs]):
             viewed=view,
         )
         builder.add(Store(name=builder.name(None, "store", base=name), at=caller(), store=spec))
+
+    def connect(self, name: str, plugin: Source | Sink, **options: Unpack[ConnectorOptions]) -> None:
+        """Adds a connector, which runs beside the topology in the process that starts the application.
+
+        A source appends the records of another system to topics. A sink writes the records of topics to another
+        system. Each keeps its position with the data: a crash at any moment loses and doubles nothing, as far as the
+        plugin promises.
+
+        Args:
+            name: The name of the connector. Its position is recorded under this name.
+            plugin: The `Source` or `Sink`.
+            key: A source: the converter of keys, ``"json"``, ``"json-schemas"``, ``"avro"``, or a type or serde. A
+                sink: the serde of keys.
+            value: The same for values.
+            transforms: Functions that take a record and return it, a changed copy (`SourceRecord.replace`), several
+                in a list, or None to drop it.
+            on_error: ``"fail"``: the connector fails at a record that cannot be transformed, converted or written.
+                ``"continue"``: such records are dropped and counted.
+            partitions: The number of partitions of topics that a source creates.
+            topic_config: The configuration of topics that a source creates.
+            topics: The topics of a sink.
+            dead_letter_topic: The topic to which a sink with ``on_error="continue"`` writes the records.
+            tasks: The number of tasks of a sink, among which the partitions are divided.
+            offset_reset: Where a sink begins: ``"earliest"`` or ``"latest"``.
+
+        Raises:
+            ConfigError: An option is wrong, or there is another connector of that name.
+
+        >>> from millstream.connect import Sink, SinkWriter
+        >>> class Printer(SinkWriter):
+        ...     def positions(self, partitions):
+        ...         return None
+        ...
+        ...     def write(self, records, offsets):
+        ...         print([record.value for record in records])
+        >>> class Print(Sink):
+        ...     promise, reason = "at least once", "a terminal keeps no offsets"
+        ...
+        ...     def open(self, context):
+        ...         return Printer()
+        >>> from tempfile import mkdtemp
+        >>> from millstream.log import ProducerRecord, open_log
+        >>> directory = mkdtemp()
+        >>> with open_log(directory) as log:
+        ...     _ = log.create_topic("clicks")
+        ...     _ = log.produce("clicks", [ProducerRecord(b"alice", b'"/help"')])
+        >>> app = App("printer", state_dir=directory, status="none")
+        >>> app.connect("terminal", Print(), topics=["clicks"])
+        >>> app.run(until_caught_up=True)
+        ['/help']
+        """
+        from millstream.connect import connector_of  # noqa: PLC0415  (as above)
+
+        if name in self._connectors:
+            raise ConfigError(f"application {self.id!r} has two connectors {name!r}", hint="give each its own name")
+        self._connectors[name] = connector_of(name, plugin, options)
+
+    @property
+    def connectors(self) -> tuple[Connector, ...]:
+        """The connectors."""
+        return tuple(self._connectors.values())
 
     def plan(self) -> Plan:
         """Returns the topology as a plan, before optimisation."""
@@ -408,7 +471,11 @@ class App(DslObject[Inputs]):
         from millstream.runtime import facade  # noqa: PLC0415  (as above)
 
         return facade.start(
-            self.topology(), self._configuration(mode), until_caught_up=until_caught_up, on_state_change=on_state_change
+            self.topology(),
+            self._configuration(mode),
+            until_caught_up=until_caught_up,
+            on_state_change=on_state_change,
+            connectors=self.connectors,
         )
 
     def _configuration(self, mode: Mode | None) -> Config:
@@ -482,4 +549,5 @@ class App(DslObject[Inputs]):
             until_caught_up=until_caught_up,
             on_state_change=on_state_change,
             serve=serve,
+            connectors=self.connectors,
         )

@@ -8,13 +8,17 @@ from __future__ import annotations
 import contextlib
 import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
 from millstream.config import Config
+from millstream.connect import Connector
 from millstream.plan.contracts import check_keys
 from millstream.runtime import queries
+from millstream.runtime.connectors.execution import ConnectingExecution
+from millstream.runtime.connectors.host import ConnectorHost
+from millstream.runtime.connectors.task import Environment
 from millstream.runtime.execution import Execution
 from millstream.runtime.handle import Handle
 from millstream.runtime.lifecycle import Lifecycle, Listener, State
@@ -33,6 +37,7 @@ from millstream.runtime.start.schemas import with_schemas_of
 from millstream.runtime.supervisor import Supervisor
 from millstream.runtime.threads.api import Threads
 from millstream.runtime.threads.own import OWN_THREADS
+from millstream.schemas.registries import registry_of
 from millstream.stages import Topology
 
 __all__ = ["Handle", "Listener", "State", "open_store", "repartitioned", "run", "start"]
@@ -44,10 +49,17 @@ def open_store(topology: Topology, config: Config, name: str, *, timestamped: bo
 
 
 def start(
-    topology: Topology, config: Config, *, until_caught_up: bool = False, on_state_change: Listener | None = None
+    topology: Topology,
+    config: Config,
+    *,
+    until_caught_up: bool = False,
+    on_state_change: Listener | None = None,
+    connectors: Sequence[Connector] = (),
 ) -> Handle:
     """Starts an application in the background: see `App.start`."""
-    return prepare(topology, config, until_caught_up=until_caught_up, on_state_change=on_state_change).start()
+    return prepare(
+        topology, config, until_caught_up=until_caught_up, on_state_change=on_state_change, connectors=connectors
+    ).start()
 
 
 def prepare(
@@ -57,6 +69,7 @@ def prepare(
     until_caught_up: bool = False,
     on_state_change: Listener | None = None,
     threads: Threads = OWN_THREADS,
+    connectors: Sequence[Connector] = (),
 ) -> Handle:
     """Prepares an application, with its lock taken, and returns the handle that starts it.
 
@@ -66,22 +79,35 @@ def prepare(
         until_caught_up: Stop once the input that exists now has been processed.
         on_state_change: Called at each change of the state.
         threads: The threads of local execution.
+        connectors: The connectors that run beside the topology.
     """
     refuse_start_in_import()
     check_keys(topology.plan, config)
     life = Lifecycle()
-    if config["execution.mode"] != "local":
+    has_topology = bool(topology.plan.nodes)
+    if config["execution.mode"] != "local" and has_topology:
         check_startable(config)
     if on_state_change is not None:
         life.listen(on_state_change)
 
     application: PreparedApplication
-    if config["execution.mode"] == "micro_batch":
-        application = PreparedApplication(topology, config)
+    if config["execution.mode"] == "micro_batch" and (has_topology or not connectors):
+        application = PreparedApplication(topology, config, connectors=connectors)
     else:
-        application = PreparedRealTime(topology, config, log=threads.log)
+        application = PreparedRealTime(topology, config, log=threads.log, connectors=connectors)
+
+    hosts: list[ConnectorHost] = []
 
     def execute(_application: PreparedApplication, metrics: Metrics) -> Execution:
+        if not connectors:
+            return execute_topology(metrics)
+        make = partial(execute_topology, metrics) if has_topology else None
+        execution = ConnectingExecution(partial(_connector_host, application), make, until_caught_up=until_caught_up)
+        hosts.append(execution.host)
+        metrics.connectors = execution.host.read
+        return execution
+
+    def execute_topology(metrics: Metrics) -> Execution:
         if isinstance(application, PreparedRealTime):
             make = partial(_workers, application, threads)
             return RealTimeExecution(application, make, until_caught_up=until_caught_up)
@@ -96,7 +122,21 @@ def prepare(
     except BaseException:
         application.close()
         raise
-    return Handle(supervisor)
+    return Handle(supervisor, hosts[0] if hosts else None)
+
+
+def _connector_host(application: PreparedApplication, tell: Callable[[str], None]) -> ConnectorHost:
+    """The host of the connectors of an application, which shows messages with a function."""
+    config = application.program.config
+    environment = Environment(
+        application.id,
+        application.log,
+        config,
+        registry_of(application.id, config),
+        lambda: application.epoch,
+        tell,
+    )
+    return ConnectorHost(environment, application.connectors)
 
 
 def _workers(application: PreparedRealTime, threads: Threads, retried: Callable[[str], None]) -> Workers:
@@ -124,11 +164,14 @@ def run(
     until_caught_up: bool = False,
     on_state_change: Listener | None = None,
     serve: str | bool | None = None,
+    connectors: Sequence[Connector] = (),
 ) -> None:
     """Runs an application until it ends or is interrupted: see `App.run`."""
     server = Server(topology.application_id, config, serve) if serve else contextlib.nullcontext()
     with interrupted_by_sigterm(), server:
-        handle = start(topology, config, until_caught_up=until_caught_up, on_state_change=on_state_change)
+        handle = start(
+            topology, config, until_caught_up=until_caught_up, on_state_change=on_state_change, connectors=connectors
+        )
         try:
             handle.wait()
         except KeyboardInterrupt:

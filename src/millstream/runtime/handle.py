@@ -6,7 +6,8 @@ from collections.abc import Collection
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
 
-from millstream.errors import MillstreamError
+from millstream.errors import ConfigError, MillstreamError
+from millstream.runtime.connectors.host import ConnectorHost
 from millstream.runtime.lifecycle import Listener, State
 from millstream.runtime.queries import open_store
 from millstream.runtime.supervisor import Supervisor
@@ -29,8 +30,9 @@ class Handle:
     `App.start` returns it.
     """
 
-    def __init__(self, supervisor: Supervisor) -> None:
+    def __init__(self, supervisor: Supervisor, connectors: ConnectorHost | None = None) -> None:
         self._supervisor = supervisor
+        self._connectors = connectors
 
     def __repr__(self) -> str:
         return f"Handle({self.application_id!r}, {self.state.value})"
@@ -120,6 +122,8 @@ class Handle:
         - ``waiting``: the number of records that tasks hold back because earlier ones may arrive.
         - ``restarts``: how often the application, a worker or a task was lost and started again.
         - ``restoring``: the progress of the restoration of stores; empty if there is none.
+        - ``connectors``: by name, the ``state`` and the ``tasks`` of each connector, with the numbers of ``records``,
+          of those ``dropped`` by reason, and the ``gauges`` of the connector itself.
         """
         return {"state": self.state.value, **self._supervisor.metrics.read()}
 
@@ -159,6 +163,21 @@ class Handle:
     def resume(self) -> None:
         """Continues after `pause`."""
         self._supervisor.resume()
+
+    def command(self, connector: str, command: str, **arguments: Any) -> None:
+        """Gives a command to a connector.
+
+        Args:
+            connector: The name of the connector.
+            command: ``pause``, ``resume``, ``restart``; or a command of its source, such as ``snapshot``.
+            **arguments: The arguments of a command of the source.
+
+        Raises:
+            ConfigError: There is no such connector, or it does not have the command.
+        """
+        if self._connectors is None:
+            raise ConfigError(f"application {self.application_id!r} has no connectors", hint="app.connect(…) adds them")
+        self._connectors.command(connector, command, arguments)
 
     def stop(self, timeout: float | None = None) -> bool:
         """Publishes what was processed and stops; returns whether it has stopped within the timeout.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import threading
 from collections import Counter, deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from millstream.errors import LogError
@@ -36,6 +36,8 @@ class Metrics:
     """Counts publications. It may be read from any thread."""
 
     def __init__(self, application: PreparedApplication, clock: Clock = SYSTEM_CLOCK) -> None:
+        self.connectors: Callable[[], dict[str, Any]] = dict
+        """Returns the states and metrics of the connectors."""
         self._application = application
         self._clock = clock
         self._lock = threading.Lock()
@@ -284,6 +286,7 @@ class Metrics:
                 "waiting": sum(self._waiting.values()),
                 "restarts": self.restarts,
                 "restoring": self.restoring,
+                "connectors": self.connectors(),
             }
 
     def _outside(self, counts: Mapping[str, int]) -> int:

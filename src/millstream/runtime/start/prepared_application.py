@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
 from millstream.config import Config
+from millstream.connect import Connector
 from millstream.core.failpoints import declare, reach
 from millstream.errors import BrokerError, IncompatibleTopologyError, SetupError
 from millstream.log.api import Log, Offsets, Scope
@@ -26,7 +27,7 @@ from millstream.runtime.start.compatibility import compare_with_last, complete_c
 from millstream.runtime.start.instance_lock import directory_of, lock_application
 from millstream.runtime.start.schemas import with_recorded_schemas
 from millstream.runtime.start.start_positions import StartPositions
-from millstream.runtime.start.topics import create_topics, input_counts
+from millstream.runtime.start.topics import create_source_topics, create_topics, input_counts
 from millstream.runtime.start.view_rebuild import forget_rows, rebuild_views
 from millstream.stages import Topology
 
@@ -52,6 +53,7 @@ class PreparedApplication:
         config: The configuration.
         clock: The clock of the runtime.
         log: A log that it shares with other applications, and does not close; None: it opens its own.
+        connectors: The connectors that run beside the topology.
 
     Attributes:
         id: The application id.
@@ -76,9 +78,16 @@ class PreparedApplication:
     """The form of the state of the application."""
 
     def __init__(
-        self, topology: Topology, config: Config, *, clock: Clock = SYSTEM_CLOCK, log: Log | None = None
+        self,
+        topology: Topology,
+        config: Config,
+        *,
+        clock: Clock = SYSTEM_CLOCK,
+        log: Log | None = None,
+        connectors: Sequence[Connector] = (),
     ) -> None:
         self.id = topology.application_id
+        self.connectors = connectors
         self.place = log_location(config)
         self._shares_log = log is not None
         self.log: Log = log or open_location(self.place)
@@ -87,6 +96,7 @@ class PreparedApplication:
         self._lock = lock_application(self.directory, self.id)
         try:
             reach(LOCKED)
+            self.retry_while_unavailable(lambda: create_source_topics(connectors, self.log))
             self.retry_while_unavailable(lambda: self._prepare(topology, config))
         except BaseException:
             self.close()
@@ -194,7 +204,7 @@ class PreparedApplication:
         Raises:
             SetupError: The topology reads nothing, or the application has run in another mode.
         """
-        if not topology.plan.nodes:
+        if not topology.plan.nodes and not self.connectors:
             raise SetupError(f"application {self.id!r} reads no topic", hint="begin with app.stream(…) or app.table(…)")
         state = read_state(self.log, self.id)
         if state.mode is not None and state.mode != self.mode:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+from millstream.connect import Connector, SourceConnector
 from millstream.core.durations import later
 from millstream.errors import SetupError, UnknownTopicError
 from millstream.log.api import Log, Topic
@@ -17,6 +20,14 @@ REPARTITION = {"cleanup.policy": "delete", "retention.ms": "-1"}
 """The configuration of repartition topics. The runtime deletes the records that were read."""
 
 _DAY_MS = 24 * 60 * 60 * 1000
+
+
+def create_source_topics(connectors: Iterable[Connector], log: Log) -> None:
+    """Creates the topics that sources name, unless they exist: the topology may read them."""
+    for connector in connectors:
+        if isinstance(connector, SourceConnector):
+            for name, config in connector.source.topics().items():
+                log.create_topic(name, connector.partitions, {**connector.topic_config, **config}, exist_ok=True)
 
 
 def input_counts(topology: Topology, log: Log) -> dict[str, int]:

@@ -1,0 +1,1 @@
+"""Runs the connectors of an application beside its topology."""
