@@ -67,8 +67,11 @@ def test_statements_return_an_entity_each_in_the_content_type_that_is_preferred(
     assert [table["name"] for table in tables["tables"]] == ["SPENDING"]
 
 
-def test_both_versions_of_http_are_spoken_without_tls(sql: Sql) -> None:
-    assert sql.post("/ksql", {"ksql": "SHOW TABLES;"}).http_version in ("HTTP/1.1", "HTTP/2")
+@pytest.mark.parametrize(("version", "spoken"), [(1, "HTTP/1.1"), (2, "HTTP/2")])
+def test_both_versions_of_http_are_spoken_without_tls(server: Server, version: int, spoken: str) -> None:
+    sql = Sql(server, version=version)
+    assert sql.post("/ksql", {"ksql": "SHOW TABLES;"}).http_version == spoken
+    sql.close()
 
 
 @pytest.mark.parametrize(

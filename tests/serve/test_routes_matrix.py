@@ -13,16 +13,19 @@ from fastapi.dependencies.models import Dependant
 from fastapi.routing import APIRoute, iter_route_contexts
 from tests.serve.in_process import InProcess, in_process
 
-from millstream.serve.access.authorization import Requirement
+from millstream.serve.access.authorization import OWN_HEADER, Requirement
 from millstream.serve.access.limits import Rates
-from millstream.serve.access.roles import Role
+from millstream.serve.access.roles import Principal, Role
+from millstream.serve.access.sessions import COOKIE
 from millstream.serve.web import create_routes
 
 OPEN = {("GET", "/healthz"), ("HEAD", "/healthz"), ("GET", "/readyz"), ("HEAD", "/readyz"), ("POST", "/api/v1/session")}
 """The routes that need no token: probes, and the exchange of a code or a token for a session."""
 
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "PROPFIND")
-SENDERS = ("nobody", "wrong", "expired", "revoked", "scraper", "viewer", "operator", "admin", "limited")
+TOKENS = ("nobody", "wrong", "expired", "revoked", "scraper", "viewer", "operator", "admin", "limited")
+COOKIES = ("cookie of nobody", "cookie of viewer", "cookie of operator", "cookie of admin", "cookie without the header")
+"""Senders with a session. The last one is an admin whose changes lack the header that forms cannot send."""
 
 
 def routes() -> dict[str, dict[str, Requirement | None]]:
@@ -68,15 +71,31 @@ def tokens(server: InProcess) -> dict[str, str | None]:
     return made
 
 
-def expected(requirement: Requirement | None, sender: str) -> set[int] | None:
+@pytest.fixture(scope="module")
+def cookies(server: InProcess) -> dict[str, str]:
+    """The cookies of sessions. Of one session the token is revoked."""
+    roles = {"viewer": Role.VIEWER, "operator": Role.OPERATOR, "admin": Role.ADMIN}
+    made = {f"cookie of {name}": server.access.sessions.open(Principal(name, role)) for name, role in roles.items()}
+    made["cookie without the header"] = made["cookie of admin"]
+    revoked = server.access.holder(server.access.tokens.create("left", Role.ADMIN))
+    assert revoked is not None
+    made["cookie of nobody"] = server.access.sessions.open(revoked)
+    server.access.tokens.revoke("left")
+    return made
+
+
+def expected(requirement: Requirement | None, sender: str, method: str = "GET") -> set[int] | None:
     """The statuses of an answer; None if the request is allowed."""
     if requirement is None:
         return None
-    if sender in {"nobody", "wrong", "expired", "revoked"}:
+    name = sender.removeprefix("cookie of ")
+    if name in {"nobody", "wrong", "expired", "revoked"}:
         return {401}
     if sender == "limited":
         return None if requirement.limited else {403}
-    return None if Role.named(sender) >= requirement.role else {403}
+    if sender == "cookie without the header":
+        return None if method in {"GET", "HEAD"} else {403}
+    return None if Role.named(name) >= requirement.role else {403}
 
 
 @pytest.mark.parametrize("path", sorted(ROUTES))
@@ -84,7 +103,7 @@ def test_a_route_answers_senders_by_their_role(path: str, server: InProcess, tok
     address = re.sub(r"\{[^}]+\}", "1", path)
     for method in METHODS:
         rule = ROUTES[path].get(method)
-        for sender in SENDERS:
+        for sender in TOKENS:
             body: Any = {"code": "x"} if path == "/api/v1/session" and method == "POST" else {}
             answer = server.request(
                 method, address, token=tokens[sender], json_body=body if method in {"POST", "PUT", "PATCH"} else None
@@ -104,6 +123,27 @@ def test_a_route_answers_senders_by_their_role(path: str, server: InProcess, tok
             else:
                 assert answer.status not in {401, 403}, what
                 assert answer.status < 500 or answer.status == 503, what
+
+
+@pytest.mark.parametrize("path", sorted(ROUTES))
+def test_a_route_answers_sessions_by_their_role(path: str, server: InProcess, cookies: dict[str, str]) -> None:
+    address = re.sub(r"\{[^}]+\}", "1", path)
+    for method, rule in ROUTES[path].items():
+        if (method, path) in OPEN or path == "/api/v1/session":
+            continue  # DELETE ends the session
+        for sender in COOKIES:
+            headers = {"cookie": f"{COOKIE}={cookies[sender]}"}
+            if sender != "cookie without the header":
+                headers[OWN_HEADER] = "1"
+            answer = server.request(method, address, json_body={} if method == "POST" else None, headers=headers)
+            what = f"{method} {path} as {sender}: {answer.status} {answer.body[:200]!r}"
+            statuses = expected(rule, sender, method)
+            if statuses is None:
+                assert answer.status not in {401, 403}, what
+                assert answer.status < 500 or answer.status == 503, what
+            else:
+                assert answer.status in statuses, what
+                assert "error" in answer.json(), what
 
 
 def test_every_route_names_the_role_that_it_requires() -> None:

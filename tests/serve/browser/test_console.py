@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import re
+from contextlib import ExitStack
 
 import pytest
 from playwright.sync_api import Browser, expect
@@ -16,6 +18,18 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 
 CONNECTIONS = 6
 """How many connections a browser opens to a host with HTTP/1.1."""
+
+
+def free_streams(server: Server) -> int:
+    """The number of event streams that can still be opened."""
+    with ExitStack() as stack:
+        for count in itertools.count():
+            try:
+                events = stack.enter_context(server.viewer.events("/api/v1/events", channel="applications"))
+            except AssertionError:  # its status is not 200
+                return count
+            next(events)
+    raise AssertionError
 
 
 def test_the_printed_address_signs_in_once_and_the_code_leaves_the_address_and_the_history(
@@ -104,17 +118,21 @@ def test_eight_tabs_share_one_stream_and_another_tab_takes_it_over(
     serving: Serving, live_shop: LiveShop, console: Console
 ) -> None:
     leads = "import('./lib/events.js').then((events) => events.leads())"
-    with serving(live_shop.data) as server:
+    with serving(live_shop.data, most_streams=2) as server:
         first = console(server)
         tabs = [first, *(console(server, "#/applications/shop", context=first.context) for _ in range(7))]
         assert len(tabs) > CONNECTIONS
         for tab in tabs:
             expect(tab.locator(".stream")).to_have_class(re.compile("good"))  # it is live
         wait_until(lambda: [tab.evaluate(leads) for tab in tabs].count(True) == 1, "a tab leads")
+        assert free_streams(server) == 1  # of two: all tabs have one
         leader = next(tab for tab in tabs if tab.evaluate(leads))
         leader.close()
         tabs.remove(leader)
         wait_until(lambda: [tab.evaluate(leads) for tab in tabs].count(True) == 1, "another tab leads")
+        for tab in tabs:
+            expect(tab.locator(".stream")).to_have_class(re.compile("good"))
+        wait_until(lambda: free_streams(server) == 1, "the end of the stream of the closed tab")
         live_shop.handle.pause()
         for tab in tabs:
             expect(tab.locator(".state").first).to_contain_text("PAUSED")
