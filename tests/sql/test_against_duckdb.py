@@ -37,7 +37,7 @@ COLUMNS = {
     "people": {"town": INT, "x": INT, "e": DOUBLE, "name": STRING},
     "towns": {"y": INT, "label": STRING},
 }
-COUNT = int(os.environ.get("MILLSTREAM_TEST_DUCKDB_QUERIES", "60"))
+COUNT = int(os.environ.get("MILLSTREAM_TEST_DUCKDB_QUERIES", "100"))
 OUT = "WITH (kafka_topic='OUT', key_format='JSON', value_format='JSON')"
 Records = list[tuple[str, int, dict[str, Any] | None]]
 

@@ -57,6 +57,45 @@ def test_expressions_of_the_allowed_depth_go_through_every_pass(levels: int, hos
         assert error is None or "nested more than" in error.message
 
 
-def test_a_statement_of_a_megabyte_is_executed(hostile: Hostile) -> None:
-    assert hostile.execute(QUERY.format(f"i IN ({', '.join(['12345678'] * 5_000)})")) is None
-    assert hostile.execute(QUERY.format(f"'{'x' * 1_000_000}'")) is None
+def listed(count: int, item: str, separator: str = ", ") -> str:
+    """Returns items with running numbers."""
+    return separator.join(item.format(number) for number in range(count))
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        f"i IN ({listed(140_000, '{}')})",
+        f"CASE {listed(38_000, 'WHEN i = {0} THEN {0}', ' ')} END",
+        f"'{'x' * 1_000_000}'",
+    ],
+    ids=lambda text: text[:8],
+)
+def test_a_statement_of_a_megabyte_is_executed(expression: str, hostile: Hostile) -> None:
+    text = QUERY.format(expression)
+    assert 890_000 < len(text) < 1_100_000
+
+    assert hostile.execute(text) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (f"CREATE STREAM x AS SELECT k, {listed(70_000, 'i AS c{}')} FROM st;", "more than 10000 items"),
+        (f"CREATE STREAM x ({listed(70_000, 'c{} INT')}) WITH (kafka_topic='x', format='JSON');", "more than 10000"),
+        (QUERY.format(f"STRUCT({listed(20_000, 'f{} := i')})"), "more than 10000 fields"),
+        (QUERY.format(listed(90_000, "i + {}", " + ")), "nested more than"),
+        (QUERY.format(listed(90_000, "i = {}", " AND ")), "nested more than"),
+        ("x" * 5_000_000, "at most 4000000 are read"),
+    ],
+    ids=["items", "columns", "fields", "sum", "and", "word"],
+)
+def test_what_exceeds_a_limit_is_refused(text: str, message: str, hostile: Hostile) -> None:
+    error = hostile.execute(text)
+
+    assert isinstance(error, SqlError)
+    assert message in error.message
+
+
+def test_ten_thousand_fields_of_structs_have_names(hostile: Hostile) -> None:
+    assert hostile.execute(f"CREATE STREAM x AS SELECT k, {listed(9_999, 'o->a')} FROM st;") is None

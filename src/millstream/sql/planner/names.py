@@ -22,6 +22,7 @@ class NameGenerator:
     def __init__(self, taken: Iterable[str]) -> None:
         self._taken = set(taken)
         self._next = 0
+        self._counts: dict[str, int] = {}  # of fields: the last number that was tried, so that many stay linear
 
     def name(self, expression: tree.Expression) -> str:
         """Returns the name of a column that holds an expression."""
@@ -36,9 +37,11 @@ class NameGenerator:
                 return name
 
     def _unused(self, stem: str) -> str:
-        name, count = stem, 0
+        count = self._counts.get(stem, 0)
+        name = f"{stem}_{count}" if count else stem
         while name in self._taken:
             count += 1
             name = f"{stem}_{count}"
+        self._counts[stem] = count
         self._taken.add(name)
         return name

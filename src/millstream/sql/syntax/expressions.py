@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from decimal import Decimal, InvalidOperation
 
 from millstream.errors import SqlSyntaxError
-from millstream.sql.syntax.cursor import MAX_DEPTH, too_deep
+from millstream.sql.syntax.cursor import MAX_COLUMNS, MAX_DEPTH, too_deep
 from millstream.sql.syntax.text import depth
 from millstream.sql.syntax.tokens import Kind, Token
 from millstream.sql.syntax.tree import (
@@ -278,6 +278,8 @@ class ExpressionParser(TypeParser):
             name = self.identifier("the name (an identifier) of a field")
             self.expect(":=")
             fields.append((name, self._operators(_OR)))
+            if len(fields) > MAX_COLUMNS:
+                raise SqlSyntaxError(f"more than {MAX_COLUMNS} fields of a struct", at=self.next.at)
         return StructConstructor(at=at, fields=tuple(fields))
 
     def _map(self) -> Expression:
