@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import json
+import operator
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,7 @@ from tests.serve.browser.hostile import IS_SAFE, STRINGS
 from tests.serve.conftest import Serving
 from tests.serve.servers import Server
 
+from millstream import App, contract, rule
 from millstream.log import ProducerRecord, open_log
 from millstream.serve.access.roles import Role
 
@@ -68,6 +71,44 @@ def test_errors_of_an_application(serving: Serving, data: Path, console: Console
             page.evaluate("address => { location.hash = address }", address)
             expect(page.locator("main")).to_contain_text("<script>window.hacked=1</script>")
             assert_safe(page)
+
+
+NAMES = [text for text in STRINGS if text.isprintable() and text.strip() and len(text) <= 100]
+"""Those that may be the names of rules."""
+
+
+def test_names_of_rules_and_values_of_the_configuration(serving: Serving, data: Path, console: Console) -> None:
+    with open_log(data) as log:
+        log.create_topic("events")
+        log.produce("events", [ProducerRecord(b"k", json.dumps(name).encode()) for name in NAMES])
+    rules = [rule(name, functools.partial(operator.ne, name)) for name in NAMES]  # each record violates one
+    settings = {f"spark.hostile.{number}": text for number, text in enumerate(STRINGS)}
+    app = App(
+        "named", state_dir=str(data), status="none", commit_interval_ms=50, report_interval_ms=100, config=settings
+    )
+    app.stream("events", key=str, value="json", contract=contract(*rules, on_violation="drop")).to("out")
+    alerts = data.parent / "alerts.toml"
+    chosen = NAMES[::6]  # the page shows 20 alerts
+    tables = (
+        f"[[alerts.rules]]\nname = {json.dumps(name)}\nmetric = 'memory_bytes'\nthreshold = 0\n" for name in chosen
+    )
+    alerts.write_text("[alerts]\n" + "\n".join(tables))
+    with serving(data, alerts=str(alerts)) as server, app.start(mode="local"):
+        page = console(server, role=Role.VIEWER)
+        alerting = page.get_by_role("table", name="Alerts").locator("td:nth-child(2)")
+        expect(alerting.filter(has_not_text="contract violations")).to_have_count(len(chosen))
+        assert set(chosen) <= set(alerting.all_text_contents())
+        assert_safe(page)
+        page.evaluate("location.hash = '#/applications/named'")
+        dropped = page.locator("ul.pairs li span")
+        expect(dropped).to_have_count(len(NAMES))
+        shown = dropped.all_text_contents()
+        for name in NAMES:
+            assert any(name in text for text in shown), name
+        assert_safe(page)
+        page.evaluate("location.hash = '#/applications/named?tab=configuration'")
+        expect(page.locator("table.configuration")).to_contain_text("<script>window.hacked=1</script>")
+        assert_safe(page)
 
 
 def test_addresses(shop_server: Server, console: Console) -> None:
