@@ -17,12 +17,10 @@ from millstream.sql.requests.answers import Answer
 from millstream.sql.requests.deployment import ResultRow
 from millstream.sql.requests.entities import Entity
 from millstream.sql.requests.json_values import json_text, json_value
+from millstream.sql.shell.layout import live_layout
 from millstream.text.escaping import printable
 
 Output = Literal["table", "json", "csv"]
-
-_WIDEST = 60
-_NARROWEST = 6
 
 
 class Renderer:
@@ -125,23 +123,19 @@ class Renderer:
                 self._csv([[cell_text(value) for value in values(row)] for row in rows])
 
             return write_csv
-        widths = self._widths(len(names))
-        lines = _Lines(names, widths)
-        self._console.print(Text(lines.header, style="bold"), no_wrap=True, overflow="crop")
-        self._console.print(Text(lines.rule, style="dim"), no_wrap=True, overflow="crop")
+        layout = live_layout([printable(name) for name in names], self._console.width)
+        self._lines(layout.header, "bold")
 
         def write_table(rows: Sequence[ResultRow]) -> None:
             for row in rows:
                 cells = [cell_text(value, "<null>" if row.tombstone else "null") for value in values(row)]
-                for line in lines.of(cells):
-                    self._console.print(Text(line, style="dim" if row.tombstone else ""), no_wrap=True, overflow="crop")
+                self._lines(layout.row(cells), "dim" if row.tombstone else "")
 
         return write_table
 
-    def _widths(self, count: int) -> list[int]:
-        """The widths of columns: as much as fits the terminal."""
-        free = self._console.width - 3 * (count - 1)
-        return [max(_NARROWEST, min(_WIDEST, free // max(1, count)))] * count
+    def _lines(self, lines: Iterable[str], style: str) -> None:
+        for line in lines:
+            self._console.print(Text(line, style=style), no_wrap=True, overflow="crop")
 
     def _line(self, text: str) -> None:
         self._stream.write(text + "\n")
@@ -152,27 +146,6 @@ class Renderer:
         csv.writer(buffer, lineterminator="\n").writerows(rows)
         self._stream.write(buffer.getvalue())
         self._stream.flush()
-
-
-class _Lines:
-    """The lines of a table whose rows come one by one; a long cell takes several lines."""
-
-    def __init__(self, names: Sequence[str], widths: Sequence[int]) -> None:
-        self._widths = widths
-        self.header = self._joined([name[:width] for name, width in zip(names, widths, strict=True)])
-        self.rule = "─┼─".join("─" * width for width in widths)
-
-    def of(self, cells: Sequence[str]) -> list[str]:
-        """Returns the lines of a row."""
-        parts = [
-            [cell[at : at + width] for at in range(0, len(cell), width)] or [""]
-            for cell, width in zip(cells, self._widths, strict=True)
-        ]
-        height = max(map(len, parts), default=0)
-        return [self._joined([part[at] if at < len(part) else "" for part in parts]) for at in range(height)]
-
-    def _joined(self, cells: Sequence[str]) -> str:
-        return " │ ".join(cell.ljust(width) for cell, width in zip(cells, self._widths, strict=True)).rstrip()
 
 
 def cell_text(value: Any, null: str = "") -> str:
