@@ -170,3 +170,37 @@ def test_a_sql_file_runs_scripts_beside_it(tmp_path: Path, capsys: pytest.Captur
     assert outcomes(lines) == ["passed", "failed", "failed"]
     assert "none.sql" in lines[1]["message"]
     assert "more than 100 scripts" in lines[2]["message"]
+
+
+REQUESTS = Path(__file__).parents[1] / "cases" / "requests.json"
+
+
+def test_a_file_of_requests(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["sql", "test", "--json", str(REQUESTS)]) == 0
+
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    names = [node["name"] for node in json.loads(REQUESTS.read_text(encoding="utf-8"))["tests"]]
+    assert [line["case"] for line in lines] == [f"requests - {name}" for name in names]
+    assert outcomes(lines) == ["passed"] * len(names)
+    assert {line.get("message_match") for line in lines} == {None, True}
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"responses": [{"admin": {"@type": "streams"}}]}, "@type is 'currentStatus', expected 'streams'"),
+        ({"responses": [{"admin": {"none": 1}}]}, "response 1 has no none"),
+        ({"responses": [{"admin": {}}, {"query": [{"header": {"schema": "`W` INTEGER"}}]}]}, "has 3 rows, expected 1"),
+        ({"expectedError": {"type": "x.KsqlErrorMessage", "message": "", "status": 400}}, "all requests succeed"),
+        ({"outputs": [{**INPUT, "key": "b"}]}, "key is 'a', expected 'b'"),
+    ],
+)
+def test_a_request_that_is_answered_otherwise(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], changes: dict[str, Any], message: str
+) -> None:
+    query = {"statements": [STREAM, "SELECT v FROM s EMIT CHANGES LIMIT 1;"], "outputs": []}
+
+    code, [line] = run(tmp_path, capsys, node("request", **{**query, "responses": [], **changes}))
+
+    assert (code, line["outcome"]) == (1, "failed")
+    assert message in line["message"]
