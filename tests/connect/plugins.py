@@ -79,7 +79,8 @@ class RowWriter(SinkWriter):
         with connection:
             connection.execute("create table if not exists rows (topic, partition, offset, key, value)")
             connection.execute(
-                "create table if not exists offsets (topic, partition, next, run, epoch, primary key (topic, partition))"
+                "create table if not exists offsets"
+                " (topic, partition, next, run, epoch, primary key (topic, partition))"
             )
 
     def positions(self, partitions: Sequence[tuple[str, int]]) -> Mapping[tuple[str, int], int]:

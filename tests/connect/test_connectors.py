@@ -164,7 +164,7 @@ def test_a_sink_that_fails_names_the_record(tmp_path: Path) -> None:
     app.run(until_caught_up=True)
     app = make(tmp_path)
     app.connect("table", Rows(tmp_path / "rows.db"), topics=["lines"], value=str)
-    with pytest.raises(ConnectorError, match="topic lines, partition 0, offset 1: .*poison") as caught:
+    with pytest.raises(ConnectorError, match=r"topic lines, partition 0, offset 1: .*poison") as caught:
         app.run(until_caught_up=True)
     assert "on_error='continue'" in str(caught.value)
 
@@ -251,7 +251,7 @@ def test_a_failed_connector_leaves_the_topology_running(tmp_path: Path) -> None:
     ],
 )
 def test_wrong_options_are_refused(tmp_path: Path, options: dict[str, Any], message: str) -> None:
-    with pytest.raises((ConfigError, ValueError), match=".*") as caught:
+    with pytest.raises((ConfigError, ValueError)) as caught:
         make(tmp_path).connect("table", Rows(tmp_path / "rows.db"), **options)
     assert message in str(caught.value)
 

@@ -32,7 +32,10 @@ KAFKA = sorted(point for point in FAILPOINTS if point.startswith("kafka."))
 WORKER = sorted(point for point in FAILPOINTS if point.startswith(("worker.", "local-store.")))
 """Reached in workers of real-time execution: `test_real_time`."""
 
-LOCAL = sorted(FAILPOINTS.difference(SPARK, HOST, LOG, KAFKA, WORKER))
+CONNECTOR = sorted(point for point in FAILPOINTS if point.startswith("connector."))
+"""Reached by applications with connectors: `tests.connect.test_connector_kills`."""
+
+LOCAL = sorted(FAILPOINTS.difference(SPARK, HOST, LOG, KAFKA, WORKER, CONNECTOR))
 """All others: batches without Spark must reach them."""
 
 WITHOUT_TRANSACTIONS = {"worker.sent", "worker.flushed"}

@@ -7,6 +7,7 @@ import importlib
 import importlib.util
 import os
 import sys
+import tomllib
 import traceback
 from collections.abc import Iterable, Iterator, Mapping
 from importlib.machinery import SourceFileLoader
@@ -28,7 +29,7 @@ def load(target: str, config: Mapping[str, Any] | None = None, functions: Iterab
     """Loads an application, and overrides some of its configuration.
 
     Args:
-        target: The application, or a SQL script.
+        target: The application, a SQL script, or a TOML file with connectors.
         config: Configuration that overrides the application's own.
         functions: Python files that define functions of SQL.
 
@@ -41,6 +42,8 @@ def load(target: str, config: Mapping[str, Any] | None = None, functions: Iterab
         _load_file(file)
     if target.endswith(".sql"):
         return _load_sql(Path(target), config)
+    if target.endswith(".toml"):
+        return _load_connectors(Path(target), config)
     place, name = _split(target)
     if Path(place).is_dir() and not place.isidentifier():  # an identifier may name a package
         raise CommandError(f"{place} is a directory", hint="give the path of a Python file, or module:name")
@@ -65,6 +68,27 @@ def _load_sql(path: Path, config: Mapping[str, Any] | None) -> App:
         app.sql(script, source=path.name)
     except SqlError as error:
         raise CommandError(f"{path}: {error}") from error
+    return app
+
+
+def _load_connectors(path: Path, config: Mapping[str, Any] | None) -> App:
+    """Loads a file with connectors; the application has the name of the file unless the file has one."""
+    from millstream.connect.configured import connectors_in  # plugins may need packages that are not installed
+
+    try:
+        table = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise CommandError(f"{path} cannot be read: {error}", hint="give the path of a TOML file") from error
+    except tomllib.TOMLDecodeError as error:
+        raise CommandError(f"{path} is not valid TOML: {error}") from error
+    _act_as_script(path.resolve().parent, path.resolve())
+    try:
+        own, connectors = connectors_in(table)
+        app = App(str(own.pop("application.id", path.stem)), config={**own, **(config or {})})
+        for connector in connectors:
+            app.add_connector(connector)
+    except ConfigError as error:
+        raise CommandError(f"{path}: {error.message}", hint=error.hint) from error
     return app
 
 

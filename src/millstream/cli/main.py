@@ -14,6 +14,7 @@ from typer.main import get_command
 from millstream.cli import (
     applications,
     bench,
+    connect,
     consume,
     dev,
     dlq,
@@ -48,6 +49,7 @@ cli.add_typer(dlq.dlq, name="dlq", rich_help_panel=_LOG)
 cli.add_typer(schemas.schemas, name="schemas", rich_help_panel=_LOG)
 applications.register(cli, _APPLICATIONS)
 cli.add_typer(sql.sql, name="sql", rich_help_panel=_APPLICATIONS)
+cli.add_typer(connect.connect, name="connect", rich_help_panel=_APPLICATIONS)
 cli.add_typer(stores.stores, name="stores", rich_help_panel=_APPLICATIONS)
 command(cli, "serve", *serve.EXAMPLES, panel=_APPLICATIONS)(serve.serve)
 cli.add_typer(serve.tokens, name="tokens", rich_help_panel=_APPLICATIONS)

@@ -44,7 +44,10 @@ Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmat
 Execute = Annotated[bool, typer.Option("--execute", help="Execute the steps. Without this option, only print them.")]
 Target = Annotated[
     str,
-    typer.Argument(metavar="APP", help="module:name, file.py:name, file.py with one application in it, or script.sql."),
+    typer.Argument(
+        metavar="APP",
+        help="module:name, file.py:name, file.py with one application in it, script.sql, or connectors.toml.",
+    ),
 ]
 Settings = Annotated[
     list[str] | None,

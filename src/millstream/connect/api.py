@@ -10,13 +10,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol, Self, TypeAlias, TypeVar
 
 from millstream.core.records import Headers
 from millstream.errors import MillstreamError
 
 if TYPE_CHECKING:
     from millstream.connect.schema import ConnectSchema
+    from millstream.connect.settings import Setting
 
 Promise: TypeAlias = Literal["exactly once", "at least once"]
 """What a connector promises if processes end at any moment."""
@@ -160,6 +161,16 @@ class SinkContext(Context, Protocol):
     epoch: int
 
 
+P = TypeVar("P", bound="Source | Sink")
+
+
+def _configured(plugin: type[P], config: Mapping[str, Any]) -> P:
+    make: Callable[..., P] = plugin
+    if plugin.settings:
+        return make(config)
+    return make(**{key.replace(".", "_").replace("-", "_"): value for key, value in config.items()})
+
+
 class Source(ABC):
     """Reads another system. Subclass it for your own.
 
@@ -180,6 +191,16 @@ class Source(ABC):
     promise: ClassVar[Promise] = "exactly once"
     reason: ClassVar[str] = ""
     commands: ClassVar[Sequence[str]] = ()
+    settings: ClassVar[Mapping[str, Setting]] = {}
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, Any]) -> Self:
+        """Returns the source of a configuration: of the table of a file, or of a request.
+
+        A class with `settings` takes the configuration as its argument. Others take keyword arguments, with
+        underscores for dots and hyphens.
+        """
+        return _configured(cls, config)
 
     def splits(self) -> Sequence[str]:
         """Returns the parts that are read at the same time, such as tables. Each has a position of its own.
@@ -264,10 +285,21 @@ class Sink(ABC):
         promise: What the connector promises. ``"exactly once"`` holds if the target records the offsets in the
             transaction of the records.
         reason: Why it promises no more; empty for ``"exactly once"``.
+        settings: The settings of its configuration, by name, for a class that takes a configuration.
     """
 
     promise: ClassVar[Promise] = "exactly once"
     reason: ClassVar[str] = ""
+    settings: ClassVar[Mapping[str, Setting]] = {}
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, Any]) -> Self:
+        """Returns the sink of a configuration: of the table of a file, or of a request.
+
+        A class with `settings` takes the configuration as its argument. Others take keyword arguments, with
+        underscores for dots and hyphens.
+        """
+        return _configured(cls, config)
 
     @abstractmethod
     def open(self, context: SinkContext) -> SinkWriter:

@@ -8,6 +8,7 @@ from typing import Any, Literal, TypeAlias, TypedDict
 
 from millstream.connect.api import Sink, Source, Transform
 from millstream.connect.converters import Converter, converter_for
+from millstream.connect.converters.json import JSON_WITH_SCHEMA
 from millstream.core.asynchronous import ASYNC_HINT, is_async
 from millstream.core.names import check_name
 from millstream.errors import ConfigError, suggestion
@@ -193,14 +194,25 @@ def _sink(
         name,
         sink,
         names,
-        serde_for(key, "key"),
-        serde_for(value, "value"),
+        _sink_serde(key, "key"),
+        _sink_serde(value, "value"),
         _transforms(name, transforms),
         on_error,
         dead_letter_topic,
         tasks,
         offset_reset,
     )
+
+
+def _sink_serde(given: Any, part: str) -> Serde[Any]:
+    """The serde of a sink; the names of converters stand for serdes that read what these write."""
+    if given == "json-schemas":
+        return JSON_WITH_SCHEMA
+    if given == "avro":
+        from millstream.schemas.avro import avro
+
+        return avro()
+    return serde_for(given, part)
 
 
 def _one_of(option: str, value: object, allowed: Sequence[str]) -> None:

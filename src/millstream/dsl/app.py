@@ -290,9 +290,18 @@ class App(DslObject[Inputs]):
         """
         from millstream.connect import connector_of  # noqa: PLC0415  (as above)
 
-        if name in self._connectors:
+        self.add_connector(connector_of(name, plugin, options))
+
+    def add_connector(self, connector: Connector) -> None:
+        """Adds a connector of a configuration: see `connect`.
+
+        Raises:
+            ConfigError: There is another connector of that name.
+        """
+        if connector.name in self._connectors:
+            name = connector.name
             raise ConfigError(f"application {self.id!r} has two connectors {name!r}", hint="give each its own name")
-        self._connectors[name] = connector_of(name, plugin, options)
+        self._connectors[connector.name] = connector
 
     @property
     def connectors(self) -> tuple[Connector, ...]:

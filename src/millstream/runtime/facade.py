@@ -122,6 +122,8 @@ def prepare(
     except BaseException:
         application.close()
         raise
+    for host in hosts:
+        supervisor.commands["connector"] = host.command
     return Handle(supervisor, hosts[0] if hosts else None)
 
 

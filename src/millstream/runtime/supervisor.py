@@ -68,8 +68,9 @@ class Supervisor:
         )
         self.execution = execute(application, self.metrics)
         self._status = Status(name, config["status"], self.metrics)
-        commands = {"pause": self.pause, "resume": self.resume, "stop": self.stop}
-        self._reporter = Reporter(application, self.metrics, commands)
+        self.commands: dict[str, Callable[..., None]] = {"pause": self.pause, "resume": self.resume, "stop": self.stop}
+        """The commands that other processes can give."""
+        self._reporter = Reporter(application, self.metrics, self.commands)
         self._stopping = threading.Event()
         self._progressed = False
         self._blocked = False

@@ -11,8 +11,8 @@ import msgspec
 
 from millstream.connect.converters.api import Convert, Converter
 from millstream.connect.schema import DECIMAL, NO_DEFAULT, ConnectSchema
-from millstream.errors import SerializationError
-from millstream.serde.api import SerdeContext
+from millstream.errors import DeserializationError, SerializationError
+from millstream.serde.api import Serde, SerdeContext
 from millstream.text.escaping import error_text
 
 _JsonForm: TypeAlias = Callable[[Any], Any]
@@ -72,6 +72,29 @@ class JsonConverter(Converter):
             return start + _encode(encoder, value if form is None else form(value)) + b"}"
 
         return convert
+
+
+class JsonWithSchema(Serde[Any]):
+    """Reads JSON that has its schema beside it, as ``{"schema": …, "payload": …}``; and JSON without one."""
+
+    name = "json-schemas"
+
+    def serialize(self, value: Any) -> bytes | None:
+        return None if value is None else b'{"schema":null,"payload":' + msgspec.json.encode(value) + b"}"
+
+    def deserialize(self, data: bytes | None) -> Any:
+        if data is None:
+            return None
+        try:
+            value = msgspec.json.decode(data)
+        except (ValueError, RecursionError) as error:
+            raise DeserializationError(f"{self.name} serde: {error_text(error)}") from error
+        if isinstance(value, dict) and value.keys() == {"schema", "payload"}:
+            return value["payload"]
+        return value
+
+
+JSON_WITH_SCHEMA = JsonWithSchema()
 
 
 def _plain_json(encoder: msgspec.json.Encoder) -> Convert:

@@ -49,7 +49,7 @@ _MOST_ERRORS = 50
 _PASSWORD_IN_URL = re.compile(r"(\w://)[^/\s@]+@")
 _COMMANDS_EVERY = 0.25
 
-Commands = Mapping[str, Callable[[], None]]
+Commands = Mapping[str, Callable[..., None]]
 
 
 class Reporter:
@@ -146,7 +146,7 @@ class Reporter:
                 if isinstance(order, dict) and order.get("run") == self._run:
                     command = self._commands.get(str(order.get("command")))
                     if command is not None and not self._is_over:
-                        command()
+                        command(**order.get("arguments", {}))
 
     def _report(self) -> None:
         if self._problem is None:  # a broker that is away would not answer

@@ -6,6 +6,7 @@ import json
 import os
 import time
 import uuid
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -62,7 +63,7 @@ class Report:
 
 
 class Reports:
-    """The reports in a data directory.
+    """The reports in a data directory. Files behind symbolic links that lead out of it are neither read nor written.
 
     Args:
         directory: The data directory.
@@ -80,7 +81,7 @@ class Reports:
             names = sorted(entry.name for entry in os.scandir(self._directory))
         except FileNotFoundError:
             return []
-        return [name for name in names if self._serves(name) and (self._directory / name / DIRECTORY).is_dir()]
+        return [name for name in names if self._serves(name) and self._is_directory(self._directory / name / DIRECTORY)]
 
     def report(self, application: str) -> Report:
         """Returns the last report of an application; an empty one if it has never reported."""
@@ -104,13 +105,19 @@ class Reports:
         check_name(application, "application")
         if not self._serves(application):
             return None
+        file = self._directory / application / DIRECTORY / name
         try:
-            return (self._directory / application / DIRECTORY / name).read_text(encoding="utf-8")
+            return file.read_text(encoding="utf-8") if self._is_inside(file) else None
         except FileNotFoundError:
             return None
 
-    def command(self, application: str, command: str) -> None:
+    def command(self, application: str, command: str, arguments: Mapping[str, Any] | None = None) -> None:
         """Leaves a command for a running application.
+
+        Args:
+            application: The application id.
+            command: The command.
+            arguments: Its arguments, as JSON values.
 
         Raises:
             SetupError: It does not run.
@@ -119,15 +126,28 @@ class Reports:
         if not report.is_live:
             raise SetupError(f"application {application!r} does not run", hint=f"its state is {report.state}")
         directory = report.directory / COMMANDS
+        if not self._is_inside(directory):
+            hint = "replace the link by the directory that the application creates"
+            raise SetupError(
+                f"application {application!r} cannot be commanded: a link leads out of its data", hint=hint
+            )
         new = directory / f".{uuid.uuid4().hex}"
         try:
-            new.write_text(json.dumps({"run": report.content["run"], "command": command}), encoding="utf-8")
+            order = {"run": report.content["run"], "command": command, "arguments": dict(arguments or {})}
+            new.write_text(json.dumps(order), encoding="utf-8")
             new.replace(directory / f"{time.time_ns()}.json")
         except OSError as error:
             raise SetupError(f"application {application!r} cannot be commanded: {error.strerror}") from None
 
     def _serves(self, application: str) -> bool:
         return self._only is None or application == self._only
+
+    def _is_directory(self, path: Path) -> bool:
+        return path.is_dir() and self._is_inside(path)
+
+    def _is_inside(self, path: Path) -> bool:
+        """Whether a path leads to a file in the data directory, without links to other places."""
+        return path.resolve().is_relative_to(self._directory.resolve())
 
     def _content(self, application: str, file: Path) -> dict[str, Any]:
         if not self._serves(application):
@@ -137,7 +157,8 @@ class Reports:
             version = (status.st_mtime_ns, status.st_ino)
             known = self._read.get(file)
             if known is None or known[0] != version:
-                content = json.loads(file.read_bytes())
+                # A link that is changed later leads to another file, and so to another version.
+                content = json.loads(file.read_bytes()) if self._is_inside(file) else None
                 known = (version, content if isinstance(content, dict) else {})
                 self._read[file] = known
         except (OSError, ValueError):

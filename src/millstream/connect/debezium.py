@@ -1,0 +1,173 @@
+"""Reads topics of change data capture, in Debezium's envelope, as rows."""
+
+from __future__ import annotations
+
+from typing import Any, Generic, TypeVar, overload
+
+import msgspec
+
+from millstream.errors import DeserializationError, SerializationError
+from millstream.serde import serde_for
+from millstream.serde.api import Serde, SerdeContext
+from millstream.text.escaping import error_text
+
+T = TypeVar("T")
+
+_DELETED = "__deleted"
+"""The field that Debezium's transform ExtractNewRecordState adds to rows."""
+
+_WITH_SCHEMA = {"schema", "payload"}
+
+
+@overload
+def debezium(row: type[T], *, format: Any = ...) -> Serde[T]: ...
+@overload
+def debezium(row: None = ..., *, format: Any = ...) -> Serde[dict[str, Any]]: ...
+def debezium(row: Any = None, *, format: Any = "json") -> Serde[Any]:
+    """Returns a serde for values of change data capture: the row after the change, and None for a deleted row.
+
+    It reads Debezium's envelope, with or without the schema in the record, and rows that Debezium's transform
+    ExtractNewRecordState has unwrapped.
+
+    >>> products = debezium()
+    >>> products.deserialize(b'{"before": null, "after": {"id": 1, "name": "pen"}, "op": "c", "source": {}}')
+    {'id': 1, 'name': 'pen'}
+    >>> products.deserialize(b'{"before": {"id": 1, "name": "pen"}, "after": null, "op": "d", "source": {}}')
+
+    Args:
+        row: The type of the rows: a dataclass, msgspec.Struct, TypedDict or NamedTuple. Default: dicts.
+        format: The format of the records: ``"json"``, or a serde such as `avro()`.
+    """
+    return DebeziumSerde(serde_for(format, "value"), row)
+
+
+@overload
+def debezium_key(key: type[T], *, format: Any = ...) -> Serde[T]: ...
+@overload
+def debezium_key(key: None = ..., *, format: Any = ...) -> Serde[Any]: ...
+def debezium_key(key: Any = None, *, format: Any = "json") -> Serde[Any]:
+    """Returns a serde for keys of change data capture.
+
+    A key of one column is its value; a key of several columns is a dict. Keys are written as plain JSON, so the bytes
+    of a repartitioned topic differ from those of the source.
+
+    >>> debezium_key(int).deserialize(b'{"id": 7}')
+    7
+    >>> debezium_key().deserialize(b'{"schema": {"type": "struct"}, "payload": {"shop": 1, "id": 7}}')
+    {'shop': 1, 'id': 7}
+
+    Args:
+        key: The type of the keys.
+        format: The format of the keys, as for `debezium`.
+    """
+    return DebeziumKeySerde(serde_for(format, "key"), key)
+
+
+class DebeziumSerde(Serde[T], Generic[T]):
+    """Values of change data capture; see `debezium`. It writes rows as JSON envelopes."""
+
+    name = "debezium"
+
+    def __init__(self, inner: Serde[Any], row: type[T] | None) -> None:
+        self._inner = inner
+        self._row = row
+        self.python_type = dict[str, Any] if row is None else row
+        self.uses_headers = inner.uses_headers
+
+    def bind(self, context: SerdeContext) -> Serde[T]:
+        return DebeziumSerde(self._inner.bind(context), self._row)
+
+    def serialize(self, value: T | None) -> bytes | None:
+        if value is None:
+            return None
+        try:
+            return msgspec.json.encode({"after": value, "op": "r"})
+        except (TypeError, ValueError) as error:
+            raise SerializationError(f"{self.name} serde: {error_text(error)}") from error
+
+    def deserialize(self, data: bytes | None) -> T | None:
+        return self.deserialize_with_headers(data, ())
+
+    def deserialize_with_headers(self, data: bytes | None, headers: Any) -> T | None:
+        if data is None:
+            return None
+        row = _row_of(_unwrapped(self.name, self._inner, data, headers))
+        if row is None or self._row is None:
+            return row  # type: ignore[no-any-return]
+        return _converted(self.name, row, self._row)
+
+
+class DebeziumKeySerde(Serde[T], Generic[T]):
+    """Keys of change data capture; see `debezium_key`."""
+
+    name = "debezium-key"
+
+    def __init__(self, inner: Serde[Any], key: type[T] | None) -> None:
+        self._inner = inner
+        self._key = key
+        self.python_type = object if key is None else key
+        self.uses_headers = inner.uses_headers
+
+    def bind(self, context: SerdeContext) -> Serde[T]:
+        return DebeziumKeySerde(self._inner.bind(context), self._key)
+
+    def serialize(self, value: T | None) -> bytes | None:
+        if value is None:
+            return None
+        try:
+            return msgspec.json.encode(value, order="sorted")
+        except (TypeError, ValueError) as error:
+            raise SerializationError(f"{self.name} serde: {error_text(error)}") from error
+
+    def deserialize(self, data: bytes | None) -> T | None:
+        return self.deserialize_with_headers(data, ())
+
+    def deserialize_with_headers(self, data: bytes | None, headers: Any) -> T | None:
+        if data is None:
+            return None
+        key = _unwrapped(self.name, self._inner, data, headers)
+        if isinstance(key, dict) and len(key) == 1:
+            (key,) = key.values()
+        if self._key is None:
+            return key  # type: ignore[no-any-return]
+        return _converted(self.name, key, self._key)
+
+
+def _unwrapped(name: str, inner: Serde[Any], data: bytes, headers: Any) -> Any:
+    """Returns the value of a record: without the schema that a JSON record may have beside it."""
+    if inner.uses_headers and data[:1] != b"{":
+        value = inner.deserialize_with_headers(data, headers)
+    elif data[:1] == b"{" or not inner.uses_headers:
+        try:
+            value = msgspec.json.decode(data) if data[:1] == b"{" else inner.deserialize(data)
+        except (ValueError, RecursionError) as error:
+            raise DeserializationError(f"{name} serde: {error_text(error)}") from error
+    if isinstance(value, dict) and value.keys() == _WITH_SCHEMA:
+        return value["payload"]
+    return value
+
+
+def _row_of(value: Any) -> Any:
+    """The row after the change; None for a deleted row, and for what changes no row, such as a truncation."""
+    if not isinstance(value, dict):
+        if value is None:
+            return None
+        raise DeserializationError(
+            f"debezium serde: the value is a {type(value).__name__}, neither an envelope nor a row",
+            hint="is it a topic of change data capture?",
+        )
+    if "op" in value and "after" in value:
+        return value["after"]
+    if "op" in value and "before" in value and "source" in value:  # an envelope without nulls
+        return None
+    if _DELETED in value:
+        row = {name: item for name, item in value.items() if name != _DELETED}
+        return None if str(value[_DELETED]).lower() == "true" else row
+    return value
+
+
+def _converted(name: str, value: Any, to: type[T]) -> T:
+    try:
+        return msgspec.convert(value, to, strict=False)
+    except (ValueError, TypeError) as error:
+        raise DeserializationError(f"{name} serde: {error_text(error)}", hint=f"the type is {to}") from error
