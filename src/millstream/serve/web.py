@@ -15,7 +15,7 @@ from millstream.serve.console_files import ConsoleFiles
 from millstream.serve.ksql import console as sql_console, routes as ksql
 from millstream.serve.live import routes as events
 from millstream.serve.observe import health, routes as observe
-from millstream.serve.operations import applications, dead_letters, groups, topics
+from millstream.serve.operations import applications, connectors, dead_letters, groups, topics
 from millstream.serve.reference import POLICY, as_html
 from millstream.serve.services import Services
 from millstream.serve.stores import kafka_streams, routes as stores
@@ -28,6 +28,7 @@ ROUTERS = (
     topics.router,
     groups.router,
     dead_letters.router,
+    connectors.router,
     events.router,
     health.router,
     observe.router,
