@@ -47,6 +47,7 @@ from millstream.expr.aggregates import (
 from millstream.serde import Serde
 
 if TYPE_CHECKING:
+    from millstream.connect.debezium import debezium, debezium_key
     from millstream.engine.context import DroppedRecord
     from millstream.engine.errors import ErrorContext
     from millstream.runtime.handle import Handle
@@ -93,6 +94,8 @@ __all__ = [
     "contract",
     "count",
     "count_distinct",
+    "debezium",
+    "debezium_key",
     "first",
     "functions",
     "header",
@@ -127,6 +130,8 @@ __all__ = [
 
 _ON_DEMAND = {
     "avro": "millstream.schemas.avro",
+    "debezium": "millstream.connect.debezium",
+    "debezium_key": "millstream.connect.debezium",
     "DroppedRecord": "millstream.engine.context",
     "ErrorContext": "millstream.engine.errors",
     "Handle": "millstream.runtime.handle",

@@ -55,5 +55,6 @@ def test_connectors_are_shown_and_commanded(tmp_path: Path, serving: Serving) ->
 
 def test_a_snapshot_names_its_tables(serving: Serving, tmp_path: Path) -> None:
     with serving(tmp_path / "data") as server:
-        for body in (dict[str, object](), {"tables": []}, {"tables": "x"}, {"tables": ["a"], "more": 1}):
+        bodies: list[object] = [{}, {"tables": []}, {"tables": "x"}, {"tables": ["a"], "more": 1}]
+        for body in bodies:
             assert server.admin.post("/connectors/x/snapshot", body).status == 422

@@ -6,6 +6,7 @@ from typing import Any, Generic, TypeVar, overload
 
 import msgspec
 
+from millstream.core.records import Headers
 from millstream.errors import DeserializationError, SerializationError
 from millstream.serde import serde_for
 from millstream.serde.api import Serde, SerdeContext
@@ -88,7 +89,7 @@ class DebeziumSerde(Serde[T], Generic[T]):
     def deserialize(self, data: bytes | None) -> T | None:
         return self.deserialize_with_headers(data, ())
 
-    def deserialize_with_headers(self, data: bytes | None, headers: Any) -> T | None:
+    def deserialize_with_headers(self, data: bytes | None, headers: Headers) -> T | None:
         if data is None:
             return None
         row = _row_of(_unwrapped(self.name, self._inner, data, headers))
@@ -122,7 +123,7 @@ class DebeziumKeySerde(Serde[T], Generic[T]):
     def deserialize(self, data: bytes | None) -> T | None:
         return self.deserialize_with_headers(data, ())
 
-    def deserialize_with_headers(self, data: bytes | None, headers: Any) -> T | None:
+    def deserialize_with_headers(self, data: bytes | None, headers: Headers) -> T | None:
         if data is None:
             return None
         key = _unwrapped(self.name, self._inner, data, headers)
@@ -133,15 +134,20 @@ class DebeziumKeySerde(Serde[T], Generic[T]):
         return _converted(self.name, key, self._key)
 
 
-def _unwrapped(name: str, inner: Serde[Any], data: bytes, headers: Any) -> Any:
-    """Returns the value of a record: without the schema that a JSON record may have beside it."""
-    if inner.uses_headers and data[:1] != b"{":
-        value = inner.deserialize_with_headers(data, headers)
-    elif data[:1] == b"{" or not inner.uses_headers:
+def _unwrapped(name: str, inner: Serde[Any], data: bytes, headers: Headers) -> Any:
+    """Returns the value of a record: without the schema that a JSON record may have beside it.
+
+    Stores keep rows as JSON also if the topic has another format.
+    """
+    if data[:1] == b"{":
         try:
-            value = msgspec.json.decode(data) if data[:1] == b"{" else inner.deserialize(data)
+            value = msgspec.json.decode(data)
         except (ValueError, RecursionError) as error:
             raise DeserializationError(f"{name} serde: {error_text(error)}") from error
+    elif inner.uses_headers:
+        value = inner.deserialize_with_headers(data, headers)
+    else:
+        value = inner.deserialize(data)
     if isinstance(value, dict) and value.keys() == _WITH_SCHEMA:
         return value["payload"]
     return value
