@@ -38,6 +38,8 @@ class Metrics:
     def __init__(self, application: PreparedApplication, clock: Clock = SYSTEM_CLOCK) -> None:
         self.connectors: Callable[[], dict[str, Any]] = dict
         """Returns the states and metrics of the connectors."""
+        self.has_connectors_only = not application.program.topology.plan.nodes
+        """Whether the application has no topology."""
         self._application = application
         self._clock = clock
         self._lock = threading.Lock()

@@ -39,6 +39,7 @@ class Status:
         self._form = _automatic() if form == "auto" else form
         self._printed = -math.inf
         self._has_news = False
+        self._moved = 0
         self._state = State.CREATED
         self._since = time.monotonic()
         self._waiting: tuple[str, float] | None = None
@@ -72,6 +73,8 @@ class Status:
             return f"  {self.error.message}"
         if not state.is_over:
             return ""
+        if self._metrics.has_connectors_only:
+            return self._connectors()
         figures = self._metrics.read()
         read = sum(source["read"] for source in figures["sources"].values())
         written = sum(figures["sinks"].values())
@@ -140,12 +143,16 @@ class Status:
     def refresh(self) -> None:
         """Prints the metrics if they have changed and it is time: also those of the last batch before a quiet time."""
         now, every = time.monotonic(), {"json": _JSON_EVERY, "text": _TEXT_EVERY}.get(self._form)
+        moved = sum(facts["records"] for facts in self._metrics.connectors().values()) if every is not None else 0
+        self._has_news, self._moved = self._has_news or moved != self._moved, moved
         if every is None or not self._has_news or now - self._printed < every:
             return
         self._has_news = False
         self._printed = now
         if self._form == "json":
             self._json({"state": self._state.value, **self._metrics.read()})
+        elif self._metrics.has_connectors_only:
+            self._text(self._connectors().strip())
         else:
             self._text(self._figures())
 
@@ -178,6 +185,8 @@ class Status:
         if self._trouble is not None:
             return f"{self.name}  {printable(self._trouble)} … {time.monotonic() - self._since:.0f} s"
         if not self._metrics.batches:
+            if self._metrics.has_connectors_only:
+                return f"{self.name}  {self._state.value}{self._connectors()}"
             step = self._metrics.restoring or f"the first {self._metrics.unit}"
             return f"{self.name}  {self._state.value}  {step} … {time.monotonic() - self._since:.0f} s"
         state = "" if self._state is State.RUNNING else f"{self._state.value}  "
@@ -194,8 +203,16 @@ class Status:
             f"in {_short(rate_in)}/s  out {_short(rate_out)}/s  lag {_short(lag)}  "
             f"{self._metrics.unit} {self._metrics.unit_seconds * 1000:.0f} ms  "
             f"state {show_bytes(self._metrics.state_bytes)}  dropped {_short(self._metrics.dropped)}"
-            f"{self._quarantined()}{self._restarts()}"
+            f"{self._quarantined()}{self._restarts()}{self._connectors()}"
         )
+
+    def _connectors(self) -> str:
+        """The name, the state and the number of records of each connector, and the progress of long steps."""
+        shown = ""
+        for name, facts in self._metrics.connectors().items():
+            progress = "; ".join(task["progress"] for task in facts["tasks"] if task["progress"])
+            shown += f"  {name} {facts['state']} {_short(facts['records'])}{f' ({progress})' if progress else ''}"
+        return shown
 
     def _quarantined(self) -> str:
         return f"  quarantined {_short(self._metrics.quarantined)}" if self._metrics.quarantined else ""
