@@ -49,7 +49,9 @@ class Scope:
         """
         if ref.source is not None and ref.source not in self.sources:
             raise SqlStatementError(
-                f"{clause} column '{ref.source}.{ref.name}' cannot be resolved: there is no source {ref.source!r}",
+                f"'{ref.source}' is not a valid stream/table name or alias."
+                if clause == "JOIN ON"
+                else f"{clause} column '{ref.source}.{ref.name}' cannot be resolved: there is no source {ref.source!r}",
                 hint=suggestion(ref.source, self.sources),
                 at=ref.at,
             )

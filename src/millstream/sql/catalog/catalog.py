@@ -69,7 +69,7 @@ class Catalog:
             SqlStatementError: There is none of that name.
         """
         if name not in self.sources:
-            raise SqlStatementError(f"{name} does not exist.", hint=suggestion(name, self.sources), at=at)
+            raise SqlStatementError(f"Source {name} does not exist.", hint=suggestion(name, self.sources), at=at)
         return self.sources[name]
 
     def readers(self, name: str) -> list[str]:

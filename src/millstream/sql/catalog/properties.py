@@ -190,7 +190,7 @@ def check_properties(properties: tree.Properties, known: Mapping[str, Callable[[
         if "FORMAT" in values and one in values:
             raise PreparationError(
                 f"Cannot supply both '{one}' and 'FORMAT' properties, as 'FORMAT' sets both key and value formats.",
-                hint="use FORMAT alone, or KEY_FORMAT and VALUE_FORMAT",
+                hint="Either use just 'FORMAT', or use 'KEY_FORMAT' and 'VALUE_FORMAT'.",
                 at=places["FORMAT"],
             )
     return SourceProperties(values, places)

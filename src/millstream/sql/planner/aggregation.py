@@ -43,6 +43,13 @@ def plan_aggregation(
         raise SqlStatementError(
             "GROUP BY requires aggregate functions in either the SELECT or HAVING clause.", at=query.at
         )
+    if planner.ungrouped:
+        raise SqlStatementError(
+            "Non-aggregate SELECT expression(s) not part of GROUP BY: "
+            f"{', '.join(map(expression_text, planner.ungrouped))}",
+            hint="Either add the column(s) to the GROUP BY or remove them from the SELECT.",
+            at=planner.ungrouped[0].at,
+        )
     _check_states(planner.aggregates, step, environment, query)
     columns: dict[str, SqlType] = {column.name: column.type for column in keys}
     for item in planner.aggregates:
@@ -116,7 +123,7 @@ def _check_states(items: list[AggregateItem], step: Step, environment: Environme
         except SqlStatementError as error:
             raise SqlStatementError(
                 "One of the functions used in the statement has an intermediate type that the value format can "
-                f"not handle. Please remove the function or change the format: {item.name}: {error.message}",
+                f"not handle. Please remove the function or change the format. {item.name}: {error.message}",
                 at=query.at,
             ) from error
 
@@ -137,6 +144,7 @@ class _Rewriter:
         self.environment = environment
         self.query = query
         self.aggregates: list[AggregateItem] = []
+        self.ungrouped: list[tree.Expression] = []
         self._known: dict[object, str] = {}
 
     def rewrite(self, expression: tree.Expression, clause: str) -> tree.Expression:
@@ -145,10 +153,12 @@ class _Rewriter:
         if clause == "SELECT" and self.query.window is not None:
             available |= set(WINDOW_BOUNDS)
         for ref in column_refs(result):
+            if ref.name not in available and clause == "SELECT":
+                self.ungrouped.append(expression)
+                break
             if ref.name not in available:
                 raise SqlStatementError(
-                    f"Non-aggregate {clause} expression{'(s)' if clause == 'SELECT' else ''} not part of GROUP BY: "
-                    f"{expression_text(ref)}",
+                    f"Non-aggregate {clause} expression not part of GROUP BY: {expression_text(ref)}",
                     hint="add the column to GROUP BY, or use an aggregate function",
                     at=expression.at,
                 )

@@ -101,7 +101,7 @@ class JoinPlanner:
             )
         if right_source.is_table and not right_is_key:
             raise SqlStatementError(
-                f"Invalid join condition: {self._required_key(left)}. Got {expression_text(join.condition)}.",
+                f"Invalid join condition: {self._required_key(left)}. Got {self._written(join.condition)}.",
                 at=join.condition.at,
             )
         if left.kind == "TABLE" and not left_is_key:
@@ -136,6 +136,11 @@ class JoinPlanner:
         )
         return step, JoinKey(synthetic=synthetic) if synthetic else JoinKey(columns=tuple(viable))
 
+    def _written(self, condition: tree.Expression) -> str:
+        """Returns the text of a condition with the source of each column."""
+        resolved = resolve_columns(condition, lambda ref: self.scope.resolve(ref, "JOIN ON").internal)
+        return expression_text(self.scope.written(resolved)).removeprefix("(").removesuffix(")")
+
     def _required_key(self, left: Step) -> str:
         if left.kind == "TABLE":
             return "table-table joins require to join on the primary key of the right input table"
@@ -145,9 +150,7 @@ class JoinPlanner:
         self, left: Step, right: Step, join: tree.Join, expression: tree.Expression, key: JoinKey
     ) -> tuple[Step, JoinKey]:
         if join.kind not in ("INNER", "LEFT"):
-            raise SqlStatementError(
-                f"Invalid join type: {join.kind} OUTER foreign-key table-table join not supported.", at=join.at
-            )
+            raise SqlStatementError(f"{join.kind} OUTER JOIN on a foreign key is not supported", at=join.at)
         if len(self._query.joins) > 1 and not isinstance(left, Read):
             raise SqlStatementError(
                 "Invalid join condition: foreign-key table-table joins are not supported as part of n-way joins.",
@@ -255,7 +258,9 @@ class JoinPlanner:
             )
         if left.kind == "TABLE" and not right.is_table:
             raise SqlStatementError(
-                "Invalid join order: table-stream joins are not supported; only stream-table joins.", at=at
+                "Invalid join order: table-stream joins are not supported; only stream-table joins. "
+                f"Got {self._query.relation.source} [{join.kind}] JOIN {right.name}.",
+                at=at,
             )
         if right.is_table and join.within is not None:
             raise SqlStatementError(
@@ -285,7 +290,12 @@ class JoinPlanner:
             )
         if a is not None and b is not None and (a.kind == "SESSION") != (b.kind == "SESSION"):
             raise SqlStatementError(
-                f"Incompatible windowed sources. Left source is {a.kind}, right source is {b.kind}.", at=join.at
+                f"Incompatible windowed sources.\nLeft source: {a.kind}\nRight source: {b.kind}\n"
+                "Session windowed sources can only be joined to other session windowed sources, and may still not "
+                "result in expected behaviour as session bounds must be an exact match for the join to work\n"
+                "Hopping and tumbling windowed sources can only be joined to other hopping and tumbling windowed "
+                "sources",
+                at=join.at,
             )
 
 

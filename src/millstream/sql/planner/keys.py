@@ -21,11 +21,13 @@ class ResultKey(Frozen):
         columns: For each key column the expressions, of which the first that is selected is the key.
         role: What the expressions are: "key column", "join expression", and so on.
         synthetic: The key holds no column of a source.
+        primary: The key is that of the left table of a foreign-key join.
     """
 
     columns: tuple[tuple[tree.Expression, ...], ...]
     role: str
     synthetic: bool = False
+    primary: bool = False
 
 
 def columns_named(names: Iterable[str]) -> tuple[tree.Expression, ...]:
@@ -61,7 +63,7 @@ def chosen_keys(
             if candidates:
                 break
         if not candidates:
-            raise _missing(key, query, sink, shown)
+            raise _missing(key, items, query, sink, shown)
         if len(candidates) > 1:
             text = expression_text(shown(candidates[0].expression))
             raise SqlStatementError(
@@ -75,19 +77,46 @@ def chosen_keys(
 
 
 def _missing(
-    key: ResultKey, query: tree.Query, sink: str, shown: Callable[[tree.Expression], tree.Expression]
+    key: ResultKey,
+    items: Sequence[Item],
+    query: tree.Query,
+    sink: str,
+    shown: Callable[[tree.Expression], tree.Expression],
 ) -> SqlStatementError:
+    if key.primary:
+        return _missing_primary(key, items, query, shown)
     columns = [[expression_text(shown(expression)) for expression in alternatives] for alternatives in key.columns]
     plural = len(columns) > 1 or any(len(alternatives) > 1 for alternatives in columns)
     required = " and ".join(" or ".join(alternatives) for alternatives in columns)
     example = ", ".join(alternatives[0] for alternatives in columns)
     hint = "PARTITION BY makes another key" if key.role == "key column" else None
     if key.synthetic:
-        hint = f"no column of a source is the key of the join: {example} holds it"
+        hint = (
+            f"{example} was added as a synthetic key column because the join criteria did not match any source column."
+        )
     return SqlStatementError(
         f"The query used to build {sink} must include the {key.role}{'s' if plural else ''} {required} in its "
         f"projection (eg, SELECT {example}...).",
         hint=hint,
+        at=query.at,
+    )
+
+
+def _missing_primary(
+    key: ResultKey, items: Sequence[Item], query: tree.Query, shown: Callable[[tree.Expression], tree.Expression]
+) -> SqlStatementError:
+    """Returns the error for a foreign-key join whose select list lacks columns of the left table's key."""
+    selected = {expression_key(item.expression) for item in items}
+    missing = [
+        column.name
+        for (expression,) in key.columns
+        if expression_key(expression) not in selected and isinstance(column := shown(expression), tree.ColumnRef)
+    ]
+    plural = "s" if len(missing) > 1 else ""
+    return SqlStatementError(
+        f"Primary key column{plural} missing in projection. For foreign-key table-table joins, the projection must "
+        f"include all primary key columns from the left input table (`{query.relation.alias}`). "
+        f"Missing column{plural}: {', '.join(f'`{name}`' for name in missing)}.",
         at=query.at,
     )
 

@@ -148,7 +148,8 @@ class _QueryPlanner:
                     and self.environment.functions.is_aggregate(part.name)
                 ):
                     raise SqlStatementError(
-                        f"Aggregate functions are not allowed in {clause}: {expression_text(part)}", at=part.at
+                        f"{clause} does not support aggregate functions: {part.name.upper()} is an aggregate function.",
+                        at=part.at,
                     )
                 if isinstance(part, tree.Call) and self.environment.functions.is_table_function(part.name):
                     raise SqlStatementError(
@@ -310,7 +311,7 @@ class _QueryPlanner:
         if key.synthetic is not None:
             return ResultKey((columns_named([key.synthetic]),), "join expression", synthetic=True)
         if key.primary:
-            return ResultKey(tuple(columns_named([name]) for name in key.primary), "primary key column")
+            return ResultKey(tuple(columns_named([name]) for name in key.primary), "key column", primary=True)
         if self.is_join:
             return ResultKey((columns_named(key.columns),), "join expression")
         return ResultKey(tuple(columns_named([column.name]) for column in step.key), "key column")

@@ -14,7 +14,7 @@ from millstream.sql.catalog.sources import DataSource
 from millstream.sql.lowering.serdes import SourceSerdes
 from millstream.sql.requests.deployment import Deployment, NewRecord
 from millstream.sql.requests.entities import Entity, status, warning
-from millstream.sql.statements.insert import InsertedRow, inserted_row
+from millstream.sql.statements.insert import InsertedRow, inserted_row, target_of
 from millstream.sql.statements.session import Session
 from millstream.sql.syntax import tree
 
@@ -186,7 +186,7 @@ class Changes:
 
     def insert(self, statement: tree.InsertValues) -> None:
         """Appends the record of INSERT VALUES."""
-        source = self.session.catalog.source(statement.target, statement.at)
+        source = target_of(statement, self.session.catalog.sources)
         row = inserted_row(statement, source, self.session.environment)
         if not self.check_only:
             self.append(source, [row])

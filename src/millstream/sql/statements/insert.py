@@ -120,6 +120,22 @@ def inserted_row(statement: tree.InsertValues, source: DataSource, environment: 
     return record_of(source, evaluated(source, columns, statement.values, environment), statement.at)
 
 
+def target_of(statement: tree.InsertValues, sources: Mapping[str, DataSource]) -> DataSource:
+    """Returns the source that a statement inserts into.
+
+    Raises:
+        SqlStatementError: There is none of that name.
+    """
+    if statement.target in sources:
+        return sources[statement.target]
+    hint = suggestion(statement.target, sources)
+    if statement.target.upper() in sources:
+        hint = f"Did you mean {statement.target.upper()}? Hint: try removing double quotes from the source name."
+    raise SqlStatementError(
+        f"Cannot insert values into an unknown stream/table: `{statement.target}`", hint=hint, at=statement.at
+    )
+
+
 def check_target(source: DataSource, columns: Sequence[str], at: tree.Position | None = None) -> None:
     """Checks that rows with these columns can be inserted into a source.
 

@@ -17,6 +17,7 @@ from millstream.sql.catalog.properties import (
     check_properties,
 )
 from millstream.sql.catalog.sources import DataSource, FormatInfo, WindowInfo
+from millstream.sql.formats.declarations import format_of
 from millstream.sql.functions.decimals import literal_decimal
 from millstream.sql.planner.environment import Environment
 from millstream.sql.planner.query import plan_query
@@ -82,6 +83,8 @@ def sink_formats(
     """Returns the formats of a sink: those of the statement, else those of the left-most source."""
     both = properties.get("FORMAT")
     key_name = properties.get("KEY_FORMAT", both)
+    if key_name is not None:
+        format_of(key_name, at=properties.places.get("KEY_FORMAT") or properties.places.get("FORMAT"))
     value_name = properties.get("VALUE_FORMAT", both)
     if not planned.key and key_name is None:
         key = FormatInfo("NONE")

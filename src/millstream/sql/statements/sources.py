@@ -120,10 +120,10 @@ def _header(element: tree.Element, type_: SqlType, others: list[HeaderColumn]) -
             f"Invalid type for HEADER('{element.header}') column: expected BYTES, got {type_}", at=element.at
         )
     for other in others:
-        if other.header is None or other.header == element.header:
-            raise PreparationError(
-                f"Cannot declare multiple HEADER('{element.header}') columns, or HEADERS beside them.", at=element.at
-            )
+        if other.header is None:
+            raise PreparationError("Schema already contains a HEADERS column.", at=element.at)
+        if other.header == element.header:
+            raise PreparationError(f"Schema already contains a HEADER('{element.header}') column.", at=element.at)
     return HeaderColumn(element.name, type_, element.header)
 
 

@@ -99,7 +99,7 @@ class StatementParser(DefinitionParser):
             raise SqlSyntaxError(
                 "Unknown statement 'RUN'",
                 at=self.next.at,
-                hint="only the shell and test files run scripts; an application has one script, or calls app.sql again",
+                hint="only the shell runs scripts; an application has one script, or calls app.sql again",
             )
         if parse is None:
             if self.next.kind in {Kind.END, Kind.OPERATOR}:

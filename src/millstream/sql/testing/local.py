@@ -17,7 +17,7 @@ from millstream.sql.requests import errors as requests
 from millstream.sql.requests.handler import RequestHandler
 from millstream.sql.requests.properties import RequestSession, is_known
 from millstream.sql.requests.rows import ProtobufRows, final_row, header, row_entity
-from millstream.sql.statements.insert import evaluated, inserted_row
+from millstream.sql.statements.insert import evaluated, inserted_row, target_of
 from millstream.sql.statements.schemas import SchemaRules
 from millstream.sql.statements.session import Session
 from millstream.sql.syntax import tree
@@ -169,7 +169,7 @@ class LocalEngine:
         return [topic for query in self.queries for topic in self.driver(query).internal_topics]
 
     def _insert(self, statement: tree.InsertValues, *, live: bool) -> None:
-        source = self.session.catalog.source(statement.target, statement.at)
+        source = target_of(statement, self.session.catalog.sources)
         key, value, timestamp = inserted_row(statement, source, self.session.environment)
         serdes = SourceSerdes(self.session.properties)
         record = StoredRecord(

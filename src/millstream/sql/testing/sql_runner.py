@@ -107,7 +107,10 @@ class _Runner:
         record = records[number]
         if (record.value is None) != statement.tombstone:
             found = "a tombstone" if record.value is None else "a row"
-            raise CheckError(f"Expected {'a tombstone' if statement.tombstone else 'a row'}, found {found}")
+            raise CheckError(
+                f"Expected record does not match actual: expected {'a tombstone' if statement.tombstone else 'a row'}, "
+                f"found {found}"
+            )
         columns = statement.columns or _all_columns(source, only_keys=statement.tombstone)
         expected = self.engine.values(source, columns, statement.values)
         actual = self.engine.row(source, record) or {}
@@ -121,15 +124,17 @@ class _Runner:
     def _check_source(self, statement: AssertSource) -> None:
         source = self._source(statement.name)
         if source.kind != statement.kind:
-            raise CheckError(f"Expected type does not match actual for source {source.name}: it is a {source.kind}")
+            raise CheckError(f"Expected type does not match actual for source {source.name}. It is a {source.kind}")
         if not _same_elements(source, statement.elements):
-            raise CheckError(f"Expected schema does not match actual for source {source.name}: {source.schema_text()}")
+            raise CheckError(
+                f"Expected schema does not match actual for source {source.name}. It is {source.schema_text()}"
+            )
         for name, literal in statement.properties.items:
             actual = _property(source, name)
             if str(literal.value).upper() != str(actual).upper():
                 label = name.lower().replace("_", " ")
                 raise CheckError(
-                    f"Expected {label} does not match actual for source {source.name}: {actual}, "
+                    f"Expected {label} does not match actual for source {source.name}. It is {actual}, "
                     f"expected {literal.value}"
                 )
 
