@@ -129,9 +129,9 @@ class Chunk:
         """Returns the records with other timestamps."""
         return Chunk(self._keys, self.values, timestamps, self.headers, self.key_bytes, self.origin)
 
-    def with_counts(self, counts: Sequence[int], timestamps: Sequence[int]) -> Chunk:
-        """Returns the records with the counts of their keys as values, and other timestamps."""
-        return Chunk(self._keys, counts, timestamps, self.headers, self.key_bytes, self.origin)
+    def with_aggregates(self, aggregates: Sequence[Any], timestamps: Sequence[int]) -> Chunk:
+        """Returns the records with the aggregates of their keys as values, and other timestamps."""
+        return Chunk(self._keys, aggregates, timestamps, self.headers, self.key_bytes, self.origin)
 
     def with_keys(self, keys: Callable[[], Sequence[Any]], key_bytes: KeyBytes) -> Chunk:
         """Returns the records with other keys."""

@@ -120,8 +120,8 @@ class Function:
     def for_all(self) -> Callable[..., list[Any]] | None:
         """The form of a pure callable that takes columns of many records, and returns the list of results.
 
-        A callable has it as its attribute ``for_all``, with the parameters of the callable as columns. If it raises, the
-        callable is called for each record instead.
+        A callable has it as its attribute ``for_all``, with the parameters of the callable as columns. If it raises,
+        the callable is called for each record instead.
         """
         return getattr(self.target, "for_all", None) if self.pure else None
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from itertools import compress
 from typing import Any
 
 from millstream.core.records import Headers
@@ -113,19 +115,93 @@ def _count(node: plan.Aggregate, build: Build, store: Any) -> Process:
 
 
 @in_bulk(plan.Aggregate)
-def count_all(node: plan.Aggregate, build: Build) -> Bulk | None:
-    """Counts many records at once, if only `ToStream` is below the count."""
+def aggregate_all(node: plan.Aggregate, build: Build) -> Bulk | None:
+    """Aggregates many records at once, if only `ToStream` is below the aggregate."""
     below = None if build.only_stream(node) is None else build.bulk(node)
-    store = build.context.store(node.store)
-    if below is None or node.aggregation.kind != "count" or not hasattr(store, "count_all"):
+    if below is None:
         return None
+    store = build.context.store(node.store)
+    if node.aggregation.kind == "count":
+        return _count_all(node, build, store, below) if hasattr(store, "count_all") else None
+    # Rows that are serialized when they are put can fail there; older versions of rows are not put.
+    if store.spec.kind != "key-value" or not (store.spec.key.hashable and store.spec.value.immutable):
+        return None
+    handler = build.context.config["processing.exception.handler"]
+    pure = all(function.pure for function in node.aggregation.all_functions)
+    if handler not in ("fail", "continue") or (below.calls and not pure):
+        return None
+    update = _updates(node, build, store, goes_on=handler == "continue")
+
+    def take(chunk: Chunk) -> None:
+        updated = update(chunk)
+        if len(updated):
+            below.take(updated)
+
+    return Bulk(take, calls=below.calls or not pure, copies=False)
+
+
+def _updates(node: plan.Aggregate, build: Build, store: Any, *, goes_on: bool) -> Callable[[Chunk], Chunk]:
+    """Returns the function that adds the records of a chunk, and returns them with their aggregates.
+
+    It stops at the first error unless ``goes_on`` is set.
+    """
+    fail, drop = build.failure(node, node.aggregation.user_function), _drop_nulls(node, build)
+    steps = compile_aggregation(node.aggregation)
+    first, following = steps.begin, steps.add
+    get, put = store.get, store.put
+    kind, check = value_check(node.store)
+
+    def update(chunk: Chunk) -> Chunk:
+        values: list[Any] = []
+        times: list[int] = []
+        left_out: list[int] = []
+        for key, value, time in zip(chunk.keys, chunk.values, chunk.timestamps, strict=True):
+            if key is None or value is None:
+                drop(key, value, time, ())
+                left_out.append(len(values))
+                values.append(None)
+                times.append(time)
+                continue
+            row, latest = get(key), time
+            try:
+                if row is None:
+                    new = first(key, value)
+                else:
+                    old, before = row
+                    new = following(key, value, old)
+                    if before > time:
+                        latest = before
+                if type(new) is not kind and new is not None:
+                    check(new)
+            except FAILURES as error:
+                chunk.fail(len(values), fail, error)
+                if not goes_on:
+                    break
+                left_out.append(len(values))
+                new = None
+            else:
+                put(key, None if new is None else (new, latest))
+            values.append(new)
+            times.append(latest)
+        if not left_out and len(values) == len(chunk):
+            return chunk.with_aggregates(values, times)
+        selected = [True] * len(values)
+        for index in left_out:
+            selected[index] = False
+        kept = list(compress(values, selected)), list(compress(times, selected))
+        return chunk.where(selected).with_aggregates(*kept)
+
+    return update
+
+
+def _count_all(node: plan.Aggregate, build: Build, store: Any, below: Bulk) -> Bulk:
     process = build.entry(node)
 
     def take(chunk: Chunk) -> None:
         if None in chunk.keys or any(value is None for value in chunk.values):
             chunk.one_by_one(process)
             return
-        below.take(chunk.with_counts(*store.count_all(chunk.keys, chunk.timestamps)))
+        below.take(chunk.with_aggregates(*store.count_all(chunk.keys, chunk.timestamps)))
 
     return Bulk(take, calls=below.calls)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from millstream.core.durations import END_OF_TIME
@@ -72,7 +73,7 @@ def filter_all(node: plan.Filter, build: Build) -> Bulk | None:
     holds, expected = _callable(node.predicate), not node.negate
 
     def select(chunk: Chunk, results: list[Any]) -> Chunk:
-        selected = [bool(result) is expected for result in results]
+        selected = results if expected else [not result for result in results]
         return chunk if all(selected) else chunk.where(selected)
 
     # The truth of an object can be computed by code of the user, which may fail; that of a pure result cannot.
@@ -99,10 +100,16 @@ def _call_for_chunk(
         return None
     if not function.pure and (below.calls or not below.copies):
         return None
-    fail, columns = build.failure(node, function), _columns(function)
+    fail, columns, for_all = build.failure(node, function), _columns(function), function.for_all
+
+    def called(chunk: Chunk) -> tuple[Chunk, list[Any]]:
+        if for_all is not None:
+            with suppress(Exception):  # one by one, each error is handled with its record
+                return chunk, for_all(*columns(chunk))
+        return results(call, columns(chunk), chunk, fail, goes_on=handler == "continue")
 
     def take(chunk: Chunk) -> None:
-        forwarded = use(*results(call, columns(chunk), chunk, fail, goes_on=handler == "continue"))
+        forwarded = use(*called(chunk))
         if len(forwarded):
             below.take(forwarded)
 

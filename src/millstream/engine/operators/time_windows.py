@@ -219,7 +219,7 @@ def count_tumbling(node: plan.WindowAggregate, build: Build) -> Bulk | None:
             rows = zip(keys, starts.tolist(), strict=True)
             return [_new(Windowed, (key, start, start + size if start <= last else END_OF_TIME)) for key, start in rows]
 
-        below.take(chunk.with_counts(counts, timestamps).with_keys(make, KeyBytes(windowed, windowed_keys)))
+        below.take(chunk.with_aggregates(counts, timestamps).with_keys(make, KeyBytes(windowed, windowed_keys)))
 
     return Bulk(take, calls=below.calls)
 

@@ -52,7 +52,10 @@ class LambdaValue(Bound, kw_only=True):
 
 
 class Apply(Bound, kw_only=True):
-    """A call of a Python function with the values of operands, each of which a converter may change first."""
+    """A call of a Python function with the values of operands, each of which a converter may change first.
+
+    The call may be repeated, and gives the same result, if it is `deterministic`.
+    """
 
     call: Callable[..., Any]
     operands: tuple[Bound, ...]
@@ -60,6 +63,7 @@ class Apply(Bound, kw_only=True):
     converters: tuple[Callable[[Any], Any] | None, ...] = ()
     name: str = ""
     is_function: bool = False
+    deterministic: bool = True
 
     @property
     def isolated(self) -> bool:

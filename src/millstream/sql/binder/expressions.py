@@ -328,6 +328,7 @@ class ExpressionBinder:
             converters=call.converters,
             name=name,
             is_function=True,
+            deterministic=call.deterministic,
         )
 
     def _result(self, expression: tree.Lambda, types: tuple[SqlType, ...]) -> SqlType:

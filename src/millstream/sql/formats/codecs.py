@@ -207,10 +207,10 @@ def _item_functions(made: Codec) -> tuple[WriteItem, ReadItem, WriteItems, ReadI
         return None if values is None else join(values)
 
     if name == "JSON" and made.wrapped and not made.is_key:
-        from millstream.sql.formats.json_format import JsonRows, json_row_encoder  # noqa: PLC0415  (the library of a format)
+        from millstream.sql.formats.json_rows import JsonRows  # noqa: PLC0415  (the library of a format)
 
-        rows, write_row = JsonRows(made.columns), json_row_encoder(made.columns)
-        return write_row, rows.read, _each(write_row), rows.read_all
+        rows = JsonRows(made.columns)
+        return rows.write, rows.read, rows.write_all, rows.read_all
     if name == "KAFKA" and made.is_key and made.columns and made.columns[0].type in _LIKE:
         like = _LIKE[made.columns[0].type]
         return write, read, like.serialize_all, like.deserialize_all

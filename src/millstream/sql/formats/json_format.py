@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -21,7 +21,6 @@ from millstream.sql.formats.numbers import (
     truncated,
 )
 from millstream.sql.formats.rows import Convert, Values
-from millstream.sql.formats.typed_json import TypedReader
 from millstream.sql.functions.java.json import json_text
 from millstream.sql.functions.java.text import double_text
 from millstream.sql.types import (
@@ -42,7 +41,6 @@ from millstream.sql.types import (
 )
 
 _ABSENT = object()
-_PLAIN, _LARGE = 1e-3, 1e7  # Java and msgspec write doubles in between in the same way
 _EXACT: msgspec.json.Decoder[Any] = msgspec.json.Decoder(float_hook=Decimal)
 _FAST: msgspec.json.Decoder[Any] = msgspec.json.Decoder()
 _NAMES = {bool: "a boolean", str: "a string", list: "an array", dict: "an object", type(None): "null"}
@@ -111,26 +109,6 @@ def json_encoder(columns: Sequence[Column], *, wrapped: bool) -> Encode:
     return lambda values: write(
         {name: value if part is None else part(value) for (name, part), value in zip(parts, values, strict=True)}
     )
-
-
-def json_row_encoder(columns: Sequence[Column]) -> Callable[[dict[str, Any]], bytes | None]:
-    """Returns the function that writes a row as an object."""
-    names = tuple(column.name for column in columns)
-    write_values, write = json_encoder(columns, wrapped=True), msgspec.json.encode
-    doubles = tuple(column.name for column in columns if column.type == DOUBLE)
-    if any(json_value(column.type) is not None for column in columns if column.type != DOUBLE):
-        return lambda row: write_values([row[name] for name in names])
-
-    def encode(row: dict[str, Any]) -> bytes | None:
-        if tuple(row) != names:
-            row = {name: row[name] for name in names}
-        for name in doubles:
-            value = row[name]
-            if value is not None and not (type(value) is float and (_PLAIN <= value < _LARGE or value == 0.0)):
-                return write_values(list(row.values()))
-        return write(row)
-
-    return encode
 
 
 # ----- reading -------------------------------------------------------------------------------------------------------
@@ -324,34 +302,3 @@ def json_decoder(columns: Sequence[Column], *, wrapped: bool, skip: int = 0) -> 
         return None if value is None else read_fields(value)
 
     return decode
-
-
-class JsonRows:
-    """Reads rows from JSON objects: as `TypedReader` does where it can, else as `json_decoder`."""
-
-    def __init__(self, columns: Sequence[Column]) -> None:
-        self._names = [column.name for column in columns]
-        self._values = json_decoder(columns, wrapped=True)
-        self._typed = TypedReader(columns, [json_reader(column.type) for column in columns])
-
-    def read(self, data: bytes) -> dict[str, Any] | None:
-        """Returns the row of an object; None for a null row."""
-        if self._typed.read is not None:
-            try:
-                return self._typed.read(data)
-            except Exception:  # noqa: BLE001, S110  (an object that needs conversions, or is invalid)
-                pass
-        values = self._values(data)
-        if values is None:
-            return None
-        self._typed.learn(data)
-        return dict(zip(self._names, values, strict=True))
-
-    def read_all(self, data: Iterable[bytes | None]) -> list[dict[str, Any] | None]:
-        """Returns the rows of several objects."""
-        if self._typed.read_all is not None:
-            try:
-                return list(self._typed.read_all(data))
-            except Exception:  # noqa: BLE001, S110  (likewise, or a null record value)
-                pass
-        return [None if item is None else self.read(item) for item in data]

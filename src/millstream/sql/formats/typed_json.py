@@ -7,7 +7,6 @@ reads that one by `json_format`, and then shows the object to the typed reader.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from decimal import Decimal
 from typing import Annotated, Any, Final
@@ -15,12 +14,12 @@ from typing import Annotated, Any, Final
 import msgspec
 
 from millstream.sql.catalog.sources import Column
+from millstream.sql.formats.rows import are_attributes
 from millstream.sql.types import BIGINT, BOOLEAN, DOUBLE, INTEGER, STRING, ArrayType, MapType, SqlType
 
 Values = tuple[Any, ...]
 Row = dict[str, Any]
 _MOST_NAMES: Final = 100
-_ATTRIBUTE: Final = re.compile("[A-Za-z][A-Za-z0-9_]*")
 _TYPES: Final[Mapping[SqlType, Any]] = {
     BOOLEAN: bool,
     INTEGER: Annotated[int, msgspec.Meta(ge=-(1 << 31), lt=1 << 31)],
@@ -85,7 +84,7 @@ class TypedReader:
         converted: list[tuple[int, Callable[[Any], Any]]] = []
         # The attributes of the struct are the columns of the row if they can be.
         direct = sorted(index for index in self._names.values() if index is not None) == list(range(len(columns)))
-        direct = direct and len(self._names) == len(columns) and all(map(_ATTRIBUTE.fullmatch, columns))
+        direct = direct and len(self._names) == len(columns) and are_attributes(columns)
         for place, (name, index) in enumerate(self._names.items()):
             type_ = None if index is None else _python_type(self._columns[index].type)
             if index is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import decimal
 import math
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from decimal import Decimal
 from typing import Any
 
@@ -16,6 +16,7 @@ from millstream.sql.functions.decimals import EXACT, divide, ensure_fit, result_
 from millstream.sql.types import BIGINT, DOUBLE, INTEGER, STRING, DecimalType, SqlType
 
 Binary = Callable[[Any, Any], Any]
+ColumnsBinary = Callable[[Iterable[Any], Iterable[Any]], list[Any]]
 
 
 def truncated_division(left: int, right: int) -> int:
@@ -105,8 +106,7 @@ def arithmetic(symbol: str, left: SqlType | None, right: SqlType | None) -> tupl
         assert other is not None
         type_ = result_type(symbol, one, other)
         return type_, _decimal_operator(symbol, type_, left, right)
-    compute = _INTEGER_OPERATORS[symbol]
-    return (BIGINT, _long_operator(compute)) if BIGINT in {left, right} else (INTEGER, _int_operator(compute))
+    return (BIGINT, _LONG_OPERATORS[symbol]) if BIGINT in {left, right} else (INTEGER, _INT_OPERATORS[symbol])
 
 
 def _long_operator(compute: Callable[[int, int], int]) -> Binary:
@@ -123,6 +123,34 @@ def _int_operator(compute: Callable[[int, int], int]) -> Binary:
         return result if -0x80000000 <= result <= 0x7FFFFFFF else wrap_int(result)
 
     return call
+
+
+def _columns_operator(compute: Binary, low: int, high: int, wrap: Callable[[int], int]) -> ColumnsBinary:
+    def call(left: Iterable[int], right: Iterable[int]) -> list[int]:
+        results = list(map(compute, left, right))
+        if results and (min(results) < low or max(results) > high):
+            return list(map(wrap, results))
+        return results
+
+    return call
+
+
+_INT_OPERATORS = {symbol: _int_operator(compute) for symbol, compute in _INTEGER_OPERATORS.items()}
+_LONG_OPERATORS = {symbol: _long_operator(compute) for symbol, compute in _INTEGER_OPERATORS.items()}
+_FOR_COLUMNS: dict[Callable[..., Any], ColumnsBinary] = {}
+for _symbol, _compute in _INTEGER_OPERATORS.items():
+    _FOR_COLUMNS[_INT_OPERATORS[_symbol]] = _columns_operator(_compute, -(1 << 31), (1 << 31) - 1, wrap_int)
+    _FOR_COLUMNS[_LONG_OPERATORS[_symbol]] = _columns_operator(_compute, -(1 << 63), (1 << 63) - 1, wrap_long)
+
+
+def for_columns(call: Callable[..., Any]) -> Callable[..., list[Any]]:
+    """Returns the form of a function of values that takes columns of values; it raises if one of the calls raises.
+
+    >>> _type, add = arithmetic("+", INTEGER, INTEGER)
+    >>> for_columns(add)([1, 2**31 - 1], [5, 1])
+    [6, -2147483648]
+    """
+    return _FOR_COLUMNS.get(call) or (lambda *columns: list(map(call, *columns)))
 
 
 def _base(type_: SqlType) -> str:

@@ -53,11 +53,13 @@ class Accumulator:
     """An aggregation: how a state starts, grows, shrinks and becomes a result.
 
     States are values of the SQL type `state`, in the representation of `millstream.sql.types`, so a codec of that type
-    can store them. Methods return the new state; they may change the one that they get.
+    can store them. Methods return the new state; they may change the one that they get. Those of a `deterministic`
+    accumulator have no other effects: a call may be repeated.
     """
 
     state: SqlType
     can_undo: bool = False
+    deterministic: bool = True
 
     def initial(self) -> Any:
         """Returns the state of no rows."""

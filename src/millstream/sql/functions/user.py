@@ -168,6 +168,8 @@ def udtf(function: Callable[..., Any] | None = None, *, name: str | None = None,
 class _UserAccumulator(Accumulator):
     """The methods of the user's class on SQL values."""
 
+    deterministic = False
+
     def __init__(self, item: Any, state: Mapped, add: _Annotated, result: Mapped) -> None:
         self._item = item
         self._add = add

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from operator import itemgetter
 from typing import Any
 
 from millstream.sql.closures import log_error
+from millstream.sql.formats.rows import JoinAll, column_joiner
 from millstream.sql.functions import AggregateCall, TableCall
-from millstream.sql.lowering.functions import Row, RowExpressions
+from millstream.sql.functions.catalogue import Accumulator
+from millstream.sql.lowering.functions import Projection, Row, RowExpressions
 from millstream.sql.planner.calls import aggregate_arguments, resolve_aggregate, resolve_table
 from millstream.sql.planner.environment import Environment
 from millstream.sql.planner.steps import AggregateItem
@@ -17,32 +20,63 @@ from millstream.sql.types import SqlType
 State = tuple[Any, ...]
 
 
-class AggregateArguments(RowExpressions):
+class AggregateArguments(Projection):
     """Evaluates the arguments of all aggregate functions of a query: a row with a column for each."""
 
     def __init__(
         self, items: Sequence[AggregateItem], columns: Mapping[str, SqlType], environment: Environment
     ) -> None:
         calls = [resolve_aggregate(item, columns, environment) for item in items]
-        expressions: list[tree.Expression] = []
-        self.names: list[str] = []
-        self.types: dict[str, SqlType] = {}
+        arguments: list[tuple[str, tree.Expression]] = []
         nulls: list[SqlType] = []
         for item, call in zip(items, calls, strict=True):
             for index, argument in enumerate(aggregate_arguments(item)[: call.columns]):
-                expressions.append(argument)
-                self.names.append(f"{item.column}_{index}")
+                arguments.append((f"{item.column}_{index}", argument))
                 nulls.append(call.types[index])
-        super().__init__(expressions, columns, environment)
-        for name, bound_expression, null in zip(self.names, self.bind(), nulls, strict=True):
-            self.types[name] = bound_expression.type or null
+        super().__init__(arguments, columns, environment)
+        self.types = {
+            name: bound_expression.type or null
+            for name, bound_expression, null in zip(self.names, self.bind(), nulls, strict=True)
+        }
 
-    def __call__(self, row: Row | None) -> Row | None:
-        """Returns the arguments for a row."""
-        if row is None:
-            return None
-        runs = self._runs or self.compile()
-        return {name: run(row) for name, run in zip(self.names, runs, strict=True)}
+
+class _Step:
+    """One aggregate function of a query.
+
+    Attributes:
+        column: The column of the result.
+        call: The function.
+        arguments: Returns its arguments, from a row of `AggregateArguments`.
+        add: Returns the state with a row added.
+        finish_all: Returns the results of states.
+    """
+
+    def __init__(self, column: str, call: AggregateCall, names: Sequence[str]) -> None:
+        self.column = column
+        self.call = call
+        self.arguments = _arguments(call, names)
+        self.add = self._adder(names)
+        finish = call.accumulator.finish
+        is_result = type(call.accumulator).finish is Accumulator.finish
+        self.finish_all: Callable[[Sequence[Any]], Sequence[Any]] = (
+            (lambda states: states) if is_result else lambda states: list(map(finish, states))
+        )
+
+    def _adder(self, names: Sequence[str]) -> Callable[[Any, Row], Any]:
+        add, arguments = self.call.accumulator.add, self.arguments
+        if len(names) == 1 and not any(self.call.converters):
+            (name,) = names
+            return lambda state, row: add(state, row[name])
+        return lambda state, row: add(state, *arguments(row))
+
+
+def _arguments(call: AggregateCall, names: Sequence[str]) -> Callable[[Row], Sequence[Any]]:
+    if not any(call.converters):
+        return lambda row: [row[name] for name in names]
+    converters = tuple(zip(names, call.converters, strict=False))
+    return lambda row: [
+        row[name] if convert is None or row[name] is None else convert(row[name]) for name, convert in converters
+    ]
 
 
 class Aggregator:
@@ -54,57 +88,70 @@ class Aggregator:
         self.items = tuple(items)
         self.columns = dict(columns)
         self.environment = environment
-        self._calls: list[tuple[str, AggregateCall, list[str]]] | None = None
+        self._steps: tuple[_Step, ...] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_calls": None}
+        return {**self.__dict__, "_steps": None}
 
-    def calls(self) -> list[tuple[str, AggregateCall, list[str]]]:
-        """Returns the column, the function and the columns of the arguments of each call."""
-        if self._calls is None:
-            self._calls = []
+    def steps(self) -> tuple[_Step, ...]:
+        """Returns the step of each call."""
+        if self._steps is None:
+            steps = []
             for item in self.items:
                 call = resolve_aggregate(item, self.columns, self.environment)
-                names = [f"{item.column}_{index}" for index in range(min(call.columns, len(aggregate_arguments(item))))]
-                self._calls.append((item.column, call, names))
-        return self._calls
+                count = min(call.columns, len(aggregate_arguments(item)))
+                steps.append(_Step(item.column, call, [f"{item.column}_{index}" for index in range(count)]))
+            self._steps = tuple(steps)
+        return self._steps
 
     @property
     def state(self) -> dict[str, SqlType]:
         """The columns of the state, with their types."""
-        return {column: call.state for column, call, _names in self.calls()}
+        return {step.column: step.call.state for step in self.steps()}
 
     def initial(self) -> State:
         """Returns the state of an empty group."""
-        return tuple(call.accumulator.initial() for _column, call, _names in self.calls())
+        return tuple(step.call.accumulator.initial() for step in self.steps())
 
     def add(self, row: Row, state: State) -> State:
         """Returns the state with a row added."""
-        return tuple(
-            [
-                call.accumulator.add(before, *_arguments(call, names, row))
-                for before, (_column, call, names) in zip(state, self._calls or self.calls(), strict=True)
-            ]
-        )
+        steps = self._steps or self.steps()
+        if len(steps) == 1:
+            return (steps[0].add(state[0], row),)
+        return tuple([step.add(before, row) for before, step in zip(state, steps, strict=True)])
 
     def undo(self, row: Row, state: State) -> State:
         """Returns the state with a row taken out."""
         return tuple(
-            call.accumulator.undo(before, *_arguments(call, names, row))
-            for before, (_column, call, names) in zip(state, self.calls(), strict=True)
+            step.call.accumulator.undo(before, *step.arguments(row))
+            for before, step in zip(state, self.steps(), strict=True)
         )
 
     def merge(self, _key: Any, left: State, right: State) -> State:
         """Returns the state of two sessions together."""
-        pairs = zip(left, right, self.calls(), strict=True)
-        return tuple(call.accumulator.merge(one, other) for one, other, (_column, call, _names) in pairs)
+        triples = zip(left, right, self.steps(), strict=True)
+        return tuple(step.call.accumulator.merge(one, other) for one, other, step in triples)
 
     def finish(self, state: State) -> Row:
         """Returns the results, by column."""
-        calls = self._calls or self.calls()
+        steps = self._steps or self.steps()
+        return {step.column: step.call.accumulator.finish(result) for result, step in zip(state, steps, strict=True)}
+
+    @property
+    def deterministic(self) -> bool:
+        """Whether all functions are; a user's may not be."""
+        return all(step.call.accumulator.deterministic for step in self.steps())
+
+    def finish_all(self, states: Sequence[State]) -> dict[str, Sequence[Any]]:
+        """Returns the results of each column for all states."""
         return {
-            column: call.accumulator.finish(result) for result, (column, call, _names) in zip(state, calls, strict=True)
+            step.column: step.finish_all(list(map(itemgetter(index), states)))
+            for index, step in enumerate(self.steps())
         }
+
+
+for _method in (Aggregator.initial, Aggregator.add):
+    vars(_method)["pure"] = True  # so the engine can aggregate records before those below have processed earlier ones
 
 
 def counts_rows(item: AggregateItem) -> bool:
@@ -119,14 +166,9 @@ class Counter(Aggregator):
         """Returns the results, by column."""
         return {item.column: state for item in self.items}
 
-
-def _arguments(call: AggregateCall, names: Sequence[str], row: Row) -> Sequence[Any]:
-    if not any(call.converters):
-        return [row[name] for name in names]
-    return [
-        value if convert is None or value is None else convert(value)
-        for value, convert in zip([row[name] for name in names], call.converters, strict=False)
-    ]
+    def finish_all(self, states: Sequence[Any]) -> dict[str, Sequence[Any]]:
+        """Returns the results of each column for all states."""
+        return {item.column: states for item in self.items}
 
 
 class GroupResult:
@@ -138,6 +180,10 @@ class GroupResult:
         self.aggregator = aggregator
         self.key = tuple(key)
         self.windowed = windowed
+        self._joined: JoinAll | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_joined": None}
 
     def __call__(self, key: Any, state: Any) -> Row | None:
         """Returns the row of a group; None if it was deleted."""
@@ -152,6 +198,26 @@ class GroupResult:
         elif self.key:
             row.update(zip(self.key, key, strict=True))
         return row
+
+    @property
+    def for_all(self) -> Callable[[Sequence[Any], Sequence[Any]], list[Row | None]] | None:
+        """The function that returns the rows of many groups."""
+        return self._rows if self.aggregator.deterministic else None
+
+    def _rows(self, keys: Sequence[Any], states: Sequence[Any]) -> list[Row | None]:
+        if None in states:
+            return list(map(self, keys, states))
+        columns = self.aggregator.finish_all(states)
+        if self.windowed:
+            columns["WINDOWSTART"], columns["WINDOWEND"] = [key.start for key in keys], [key.end for key in keys]
+            keys = [key.key for key in keys]
+        if len(self.key) == 1:
+            columns[self.key[0]] = keys
+        elif self.key:
+            columns.update(zip(self.key, zip(*keys, strict=True), strict=True))
+        if self._joined is None:
+            self._joined = column_joiner(tuple(columns))
+        return self._joined(list(columns.values()))
 
 
 class Exploder(RowExpressions):

@@ -7,10 +7,12 @@ contains no compiled code, and a comparison of two programs sees the text of a c
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 from millstream.sql.binder import bound
 from millstream.sql.closures import Run, compile_bound, guarded, log_error
+from millstream.sql.columns import RunAll, guarded_columns
+from millstream.sql.formats.rows import JoinAll, column_joiner
 from millstream.sql.planner.environment import Environment
 from millstream.sql.syntax import tree
 from millstream.sql.syntax.text import text_of as expression_text
@@ -21,6 +23,8 @@ Row = dict[str, Any]
 
 class RowExpressions:
     """Expressions over rows, compiled on first use.
+
+    The engine calls ``for_all`` with many rows at once; the results are those of a call for each.
 
     Attributes:
         expressions: The expressions.
@@ -38,9 +42,10 @@ class RowExpressions:
         self.environment = environment
         self._runs: tuple[Run, ...] | None = None
         self._parts: tuple[tuple[str, Run], ...] | None = None
+        self._all: tuple[RunAll, ...] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_runs": None, "_parts": None}
+        return {**self.__dict__, "_runs": None, "_parts": None, "_all": None}
 
     def __str__(self) -> str:
         return ", ".join(map(expression_text, self.expressions))
@@ -66,6 +71,15 @@ class RowExpressions:
             self._parts = tuple(zip(texts, map(compile_bound, self.bind()), strict=True))
         return self._parts
 
+    def evaluate_all(self, rows: Sequence[Row], otherwise: Any = None) -> list[list[Any]]:
+        """Returns the values of each expression for all rows; ``otherwise`` where it fails."""
+        if self._all is None:
+            self._all = tuple(
+                guarded_columns(item, expression_text(expression), otherwise)
+                for item, expression in zip(self.bind(), self.expressions, strict=True)
+            )
+        return [run_all(rows) for run_all in self._all]
+
 
 class Condition(RowExpressions):
     """A condition; it is false for a null row."""
@@ -81,6 +95,13 @@ class Condition(RowExpressions):
             log_error(text, error)
             return False
 
+    def for_all(self, rows: Sequence[Row | None]) -> list[Any]:
+        """Returns a value for each row, which is true if the condition is."""
+        if None in rows:
+            return list(map(self, rows))
+        (values,) = self.evaluate_all(cast("Sequence[Row]", rows), otherwise=False)
+        return values
+
 
 class Projection(RowExpressions):
     """Makes a row of expressions; a null row stays null."""
@@ -94,9 +115,10 @@ class Projection(RowExpressions):
         super().__init__([expression for _name, expression in items], columns, environment)
         self.names = tuple(name for name, _expression in items)
         self._items: tuple[tuple[str, str, Run], ...] = ()
+        self._joined: JoinAll | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**super().__getstate__(), "_items": ()}
+        return {**super().__getstate__(), "_items": (), "_joined": None}
 
     def _compiled(self) -> tuple[tuple[str, str, Run], ...]:
         parts = zip(self.names, self.compile_parts(), strict=True)
@@ -115,6 +137,14 @@ class Projection(RowExpressions):
                 log_error(text, error)
                 result[name] = None
         return result
+
+    def for_all(self, rows: Sequence[Row | None]) -> list[Row | None]:
+        """Returns the new rows."""
+        if None in rows or not self.names:
+            return list(map(self, rows))
+        if self._joined is None:
+            self._joined = column_joiner(self.names)
+        return self._joined(self.evaluate_all(cast("Sequence[Row]", rows)))
 
 
 class KeyExpressions(RowExpressions):
@@ -146,3 +176,13 @@ class KeyExpressions(RowExpressions):
             return None
         key = tuple(run(row) for run in runs)
         return None if self.complete and None in key else key
+
+    def for_all(self, rows: Sequence[Row | None]) -> list[Any]:
+        """Returns the key for each row."""
+        if None in rows or not self.expressions:
+            return list(map(self, rows))
+        columns = self.evaluate_all(cast("Sequence[Row]", rows))
+        if len(columns) == 1:
+            return columns[0]
+        keys = zip(*columns, strict=True)
+        return [None if None in key else key for key in keys] if self.complete else list(keys)

@@ -82,9 +82,21 @@ class RowBuilder:
         """Returns the row of a key and a value."""
         return self.row(key, value)
 
+    def for_all(self, keys: Sequence[Any], values: Sequence[Row | None]) -> list[Row | None]:
+        """Returns the rows of keys and values."""
+        name = self._added_key
+        if name is None or None in values:
+            return list(map(self, keys, values))
+        return [
+            {**value, name: key.key if isinstance(key, Windowed) else key}  # type: ignore[dict-item]
+            for key, value in zip(keys, values, strict=True)
+        ]
+
 
 class RowBuilderWithHeaders(RowBuilder):
     """Makes rows with columns of headers."""
+
+    for_all = None  # type: ignore[assignment]  # the columns that it takes do not contain headers
 
     def __call__(self, key: Any, value: Row | None, *, headers: Headers) -> Row | None:  # type: ignore[override]
         """Returns the row of a key, a value and headers."""

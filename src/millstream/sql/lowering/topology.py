@@ -241,7 +241,9 @@ class QueryLowering:
 
     def _aggregated(self, step: Aggregate) -> tuple[Table[Any, Any], GroupResult]:
         """Returns the table of states, and the function that makes rows of them."""
-        used = [*step.groups, *(argument for item in step.aggregates for argument in aggregate_arguments(item))]
+        used = [argument for item in step.aggregates for argument in aggregate_arguments(item)]
+        if not step.by_key or step.parent.kind == "TABLE":  # other groups are the keys of records
+            used += step.groups
         parent, columns = self._used(step.parent, used), step.parent.types
         arguments = AggregateArguments(step.aggregates, columns, self.environment)
         counts = all(counts_rows(item) for item in step.aggregates)
@@ -396,6 +398,9 @@ class _NewKey:
         )
         return self.function({**dict.fromkeys(self.columns), **dict(zip(self.keys, old, strict=True))})
 
+    def for_all(self, keys: Sequence[Any], rows: Sequence[dict[str, Any] | None]) -> list[Any]:
+        return list(map(self, keys, rows)) if None in rows else self.function.for_all(rows)
+
 
 class _OfValue:
     """A function of key and value that reads the value."""
@@ -407,6 +412,9 @@ class _OfValue:
 
     def __call__(self, _key: Any, value: dict[str, Any] | None) -> Any:
         return self.function(value)
+
+    def for_all(self, _keys: Sequence[Any], values: Sequence[dict[str, Any] | None]) -> list[Any]:
+        return self.function.for_all(values)
 
 
 def _window(window: tree.Window) -> Any:

@@ -8,8 +8,7 @@ from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
 
-from millstream.sql.functions.arithmetic import divide_doubles, truncated_division
-from millstream.sql.functions.casts import wrap_int, wrap_long
+from millstream.sql.functions.arithmetic import arithmetic, divide_doubles, truncated_division
 from millstream.sql.functions.catalogue import Accumulator, AggregateFunction, AggregateOverload, aggregate
 from millstream.sql.functions.decimals import EXACT, ensure_fit, unit
 from millstream.sql.functions.signatures import Bound
@@ -43,10 +42,8 @@ class Count(Accumulator):
 
 def plus(type_: SqlType) -> Add:
     """Returns the addition of a type: it wraps for integers, and raises if a DECIMAL does not fit."""
-    if type_ == INTEGER:
-        return lambda left, right: wrap_int(left + right)
-    if type_ == BIGINT:
-        return lambda left, right: wrap_long(left + right)
+    if type_ in {INTEGER, BIGINT}:
+        return arithmetic("+", type_, type_)[1]
     if isinstance(type_, DecimalType):
         return lambda left, right: ensure_fit(EXACT.add(left, right), type_)
     return lambda left, right: left + right
