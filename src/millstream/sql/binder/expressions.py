@@ -223,9 +223,12 @@ class ExpressionBinder:
     def _in(self, expression: tree.InList) -> bound.Bound:
         operand = self.bind(expression.operand)
         items = [self.bind(item) for item in expression.items]
-        common = _common([operand, *items])
-        candidates = [self._converted(item, common) for item in items if item.type is not None]
-        value = self._converted(operand, common)
+        try:
+            common = _common([operand, *items])
+            candidates = [self._converted(item, common) for item in items if item.type is not None]
+            value = self._converted(operand, common)
+        except SqlStatementError as error:
+            raise SqlStatementError(f"Invalid Predicate: {error.message}", hint=error.hint) from error
         equal = equality(common, common)
 
         def contains(one: Any, *others: Any) -> bool:

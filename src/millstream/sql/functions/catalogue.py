@@ -209,7 +209,7 @@ class AggregateFunction(Function):
 
     def resolve(self, arguments: Sequence[Argument], config: Config | None = None) -> AggregateCall:
         """Chooses an overload for the arguments of a call."""
-        index, bound = choose(self.spelling, self.signatures, arguments)
+        index, bound = choose(self.name, self.signatures, arguments)
         overload = self.overloads[index]
         last = overload.signature.parameters[len(overload.signature.parameters) - overload.literals :]
         columns = sum(all(parameter is not one for one in last) for parameter in bound.parameters)
@@ -227,7 +227,7 @@ class AggregateFunction(Function):
         )
         bound = Bound(bound.parameters, bound.types, bound.binding, converted, bound.converters, bound.result)
         accumulator = overload.bind(bound, config or {})
-        result = _result(self.spelling, bound, overload.result)
+        result = _result(self.name, bound, overload.result)
         return AggregateCall(self.name, result, bound.converters[:columns], types, accumulator)
 
 
