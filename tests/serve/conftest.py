@@ -1,6 +1,7 @@
 """Servers for tests: a real process on a free port, over the data of a small application.
 
 - `shop_server` serves the data of the application `shop` (see `shop.py`), which has run. Tests only read it.
+- `shop_in_process` is a server of a copy of this data, without a process of its own.
 - `serving` starts a server over any data directory: ``with serving(data, is_open=True) as server``.
 - `kinds_server` serves the data of the application `kinds` (see `store_application.py`), which has run, likewise.
 - `running` is the application `shop`, running in this process, and a server of its data. Tests share it.
@@ -9,6 +10,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -17,11 +19,13 @@ from pathlib import Path
 import pytest
 from tests.serve import shop, store_application
 from tests.serve.client import Client
+from tests.serve.in_process import InProcess, in_process
 from tests.serve.servers import Server, start_server
 
 from millstream.log import ProducerRecord, open_log
 from millstream.runtime.facade import Handle
 from millstream.runtime.lifecycle import State
+from millstream.serve.access.limits import Rates
 
 Serving = Callable[..., AbstractContextManager[Server]]
 
@@ -87,6 +91,16 @@ def shop_data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     data = tmp_path_factory.mktemp("shop") / "data"
     shop.run(data)
     return data
+
+
+@pytest.fixture(scope="module")
+def shop_in_process(shop_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[InProcess]:
+    """A server in this process, over a copy of the data of `shop`, which may be changed. It has no limits of rates."""
+    data = tmp_path_factory.mktemp("in-process") / "data"
+    shutil.copytree(shop_data, data)
+    with in_process(data) as server:
+        server.access.rates = Rates(per_second=1e9, failures=1e9)
+        yield server
 
 
 @pytest.fixture(scope="session")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import resource
 import subprocess
 import sys
 import time
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
+from tests.processes import below, open_files
 from tests.serve.client import Client
 
 from millstream.serve.access.roles import Role
@@ -122,6 +124,25 @@ def start_server(data: Path, **options: Any) -> Iterator[Server]:
             except subprocess.TimeoutExpired:
                 process.kill()
                 raise
+
+
+def memory(process: int) -> int:
+    """The resident memory of a process, in bytes."""
+    text = Path(f"/proc/{process}/statm").read_text(encoding="ascii")
+    return int(text.split()[1]) * resource.getpagesize()
+
+
+def listening(pid: int) -> set[str]:
+    """The addresses on which a process and its descendants listen, as ``/proc/net/tcp`` has them."""
+    files = [str(file) for process in (pid, *(child.pid for child in below(pid))) for file in open_files(process)]
+    inodes = {file[8:-1] for file in files if file.startswith("socket:[")}
+    addresses = set()
+    for table in ("tcp", "tcp6"):
+        for line in Path("/proc/net", table).read_text().splitlines()[1:]:
+            fields = line.split()
+            if fields[3] == "0A" and fields[9] in inodes:
+                addresses.add(fields[1])
+    return addresses
 
 
 def wait_until(holds: Callable[[], T], what: str = "it", seconds: float = 40.0) -> T:

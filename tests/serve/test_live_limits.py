@@ -15,7 +15,7 @@ import pytest
 from tests.serve.client import Event
 from tests.serve.conftest import Serving
 from tests.serve.events import EVENTS, begun
-from tests.serve.servers import Server, start_server, wait_until
+from tests.serve.servers import Server, memory, start_server, wait_until
 
 from millstream.log import Log, ProducerRecord, open_log
 from millstream.serve.access.roles import Role
@@ -46,12 +46,6 @@ def raw_stream(server: Server, query: str, *, receive_buffer: int | None = None)
             f"Authorization: Bearer {server.token(Role.VIEWER)}\r\n\r\n".encode()
         )
         yield connection
-
-
-def memory(process: int) -> int:
-    """The resident memory of a process, in bytes."""
-    text = Path(f"/proc/{process}/statm").read_text(encoding="ascii")
-    return int(text.split()[1]) * resource.getpagesize()
 
 
 @pytest.mark.slow

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import re
-import shutil
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 from fastapi.dependencies.models import Dependant
 from fastapi.routing import APIRoute, iter_route_contexts
-from tests.serve.in_process import InProcess, in_process
+from tests.serve.in_process import InProcess
 
 from millstream.serve.access.authorization import OWN_HEADER, Requirement
-from millstream.serve.access.limits import Rates
 from millstream.serve.access.roles import Principal, Role
 from millstream.serve.access.sessions import COOKIE
 from millstream.serve.web import create_routes
@@ -51,12 +47,8 @@ ROUTES = routes()
 
 
 @pytest.fixture(scope="module")
-def server(shop_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[InProcess]:
-    data = tmp_path_factory.mktemp("matrix") / "data"
-    shutil.copytree(shop_data, data)
-    with in_process(data) as server:
-        server.access.rates = Rates(per_second=1e9, failures=1e9)
-        yield server
+def server(shop_in_process: InProcess) -> InProcess:
+    return shop_in_process
 
 
 @pytest.fixture(scope="module")

@@ -19,7 +19,7 @@ from tests.cli.conftest import MILLSTREAM, Result, Run, checked, environment, ru
 from tests.processes import below, running
 from tests.serve import shop
 from tests.serve.client import Client
-from tests.serve.servers import wait_until
+from tests.serve.servers import listening, wait_until
 
 from millstream.cli.main import main
 from millstream.config import Config
@@ -246,6 +246,25 @@ def server_of(process: subprocess.Popen) -> int:
     """The process of the server beside an application."""
     (server,) = [child.pid for child in below(process.pid) if "millstream.serve" in child.command]
     return server
+
+
+@pytest.mark.parametrize("beside", [False, True], ids=["serve", "run --serve"])
+def test_the_processes_of_a_command_listen_on_loopback_only(
+    data: Path, application: Path, command: Run, beside: bool
+) -> None:
+    arguments = ("run", str(application), "--local", "--serve", "127.0.0.1:0") if beside else ("serve", "--port", "0")
+    token = token_of(command, "anna", "--role", "admin")
+    with started(data, *arguments) as process:
+        client = client_of(address_of(data, process), token=token)
+        if beside:
+            path = "/api/v1/applications"
+            wait_until(lambda: "RUNNING" in client.get(path).body.decode(), "the application")
+        else:  # it runs SQL, too
+            statement = {"ksql": "CREATE STREAM o (shop STRING) WITH (kafka_topic='orders', value_format='JSON');"
+                                 "CREATE TABLE t AS SELECT shop, COUNT(*) AS n FROM o GROUP BY shop;"}  # fmt: skip
+            wait_until(lambda: client.post("/ksql", {"ksql": "SHOW TABLES;"}).status == 200, "the start of SQL", 100)
+            assert client.post("/ksql", statement).status == 200
+        assert listening(process.pid) == {f"0100007F:{client.port:04X}"}
 
 
 def test_a_server_beside_an_application_serves_it_and_ends_with_it(data: Path, application: Path, command: Run) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import ctypes
 import logging
 import resource
 import signal
@@ -30,6 +31,9 @@ from millstream.serve.web import create_web
 
 _STOP_SECONDS = 2.0
 """How long open connections may delay the end of the server."""
+
+_M_ARENA_MAX = -8
+"""A parameter of glibc's mallopt: the largest number of heaps."""
 
 _MOST_FILES = 8192
 _OTHER_FILES = 256
@@ -61,6 +65,7 @@ class ServerProcess:
             SetupError: The port is in use.
             ConfigError: The host is unknown, or the certificate cannot be used.
         """
+        _limit_heaps()
         if self.options.certificate is not None and self.options.key is not None:
             _check_certificate(self.options.certificate, self.options.key)
         with _reserved(self.options.host, self.options.port) as (address, port):
@@ -98,8 +103,7 @@ class ServerProcess:
         )
         self._stopping = asyncio.Event()
         loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, self._stopping.set)
+        _on_signals(loop, self._stopping.set)
         serving = asyncio.ensure_future(granian.serve())
         stopping = asyncio.ensure_future(self._stopping.wait())
         try:
@@ -131,6 +135,30 @@ class ServerProcess:
             else:
                 writer.close()
                 return
+
+
+def _on_signals(loop: asyncio.AbstractEventLoop, stop: Callable[[], None]) -> None:
+    """Has SIGTERM and SIGINT call a function in the event loop.
+
+    The loop's own handlers lose a signal that comes while its wake-up pipe is full, because a thousand connections
+    end, for example. Python's handlers run in any case.
+    """
+
+    def handle(_number: int, _frame: object) -> None:
+        with contextlib.suppress(RuntimeError):  # the loop is closed
+            loop.call_soon_threadsafe(stop)
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, handle)
+
+
+def _limit_heaps() -> None:
+    """Has all threads share two heaps of the C library, if it is glibc.
+
+    By default each thread may have one, and each keeps the memory of the largest answers that its thread has made.
+    """
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).mallopt(_M_ARENA_MAX, 2)
 
 
 def _most_connections() -> int:

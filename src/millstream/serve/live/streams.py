@@ -14,6 +14,9 @@ from millstream.serve.live.sources import LogSource, Source
 MOST_BYTES = 1 << 16
 """About how many bytes of events a stream sends at once."""
 
+_PIECE_BYTES = 1 << 18
+"""A text that is longer, because it has a large event, is sent in pieces of this size."""
+
 _MOST_SECONDS = 60.0
 """A client that takes nothing for so long is disconnected. It can continue with the id of its last event."""
 
@@ -192,7 +195,9 @@ class Stream:
         self.busy_since = asyncio.get_running_loop().time()
         try:
             async with asyncio.timeout(_MOST_SECONDS):
-                await send(text)
+                # Each piece is copied into the buffers of the connection only when the client has taken those before.
+                for first in range(0, len(text), _PIECE_BYTES):
+                    await send(text[first : first + _PIECE_BYTES])
         finally:
             self.busy_since = None
 

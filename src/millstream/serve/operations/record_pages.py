@@ -14,8 +14,8 @@ from millstream.log import Log
 
 _PAGE_BYTES = 4 << 20
 _READ_BYTES = 1 << 20
-_FIRST_WIDTH = 16
-_SMALL = 256 << 10
+_FIRST_WIDTH = 2
+_GROWTH = 8
 
 Bounds: TypeAlias = Mapping[int, tuple[int, int]]
 """By partition: the first offset, and the offset after the last."""
@@ -103,8 +103,9 @@ class _Backwards:
             begin = max(self._low, self._begin - self._width)
             self._rows = self._log.read(self._topic, self.number, begin, self._begin).to_pylist()
             self._begin = begin
-            if sum(map(_size, self._rows)) < _SMALL:
-                self._width *= 4
+            # The next records are taken to be as large as these, of which the first ones may be large.
+            mean = sum(map(_size, self._rows)) // max(1, len(self._rows))
+            self._width = max(1, min(self._width * _GROWTH, _READ_BYTES // max(1, mean)))
         return self._rows[-1] if self._rows else None
 
     def take(self) -> dict[str, Any]:
