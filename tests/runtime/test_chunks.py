@@ -96,6 +96,34 @@ def two_functions(app: App) -> None:
     app.stream("in", value=int).filter(lambda v: v % 2 == 0).map_values(fails_at_seven, value=str).to("out")
 
 
+def multiplied(app: App) -> None:
+    several = app.stream("in", value=int).flat_map_values(lambda v: [fails_at_seven(v)] * (v % 3), value=str)
+    several.to("out")
+
+
+def multiplied_and_counted(app: App) -> None:
+    """Several records of one input record pass an exchange, in their order."""
+    words = app.stream("in", value=int).flat_map_values(lambda value: [str(n) for n in range(10 // (value % 4) % 5)])
+    words.group_by(lambda _key, word: word, key=str).count(store="words").to_stream().to("out")
+
+
+def multiplied_purely(app: App) -> None:
+    numbers = app.stream("in", value=int).map_values(value() + 1)
+    numbers.flat_map_values(Multiples(), value=int).filter(value() % 2 == 0).to("out")
+
+
+class Multiples:
+    """A pure function with a form for many records, which fails for some of them."""
+
+    pure = True
+
+    def __call__(self, value: int) -> list[int]:
+        return [value] * (10 // (value % 6))
+
+    def for_all(self, values: list[int]) -> list[list[int]]:
+        return [self(value) for value in values]
+
+
 def two_expressions(app: App) -> None:
     """Both fail for some records: the errors are handled in the order of the records."""
     kept = app.stream("in", value=int).filter(100 // (value() % 9) > 13)
@@ -255,6 +283,7 @@ SHAPES = [
     rekeyed, regrouped, behind_two_exchanges, checked, checked_by_function, checked_and_mapped, checked_on_write,
     counts, windows, unlogged_windows, long_retention, mapped, mapped_with_key, filtered, filtered_not,
     filtered_by_invalid_result, filtered_counts, retimed, retimed_windows, copied, two_functions,
+    multiplied, multiplied_and_counted, multiplied_purely,
     two_expressions, two_expressions_and_a_function, summed, summed_to_none, summed_by_expression, reduced,
     projected_in_sql, counted_in_sql, evaluated_in_sql, aggregated_in_sql, aggregated_with_errors_in_sql,
     averaged_in_sql, regrouped_in_sql, rekeyed_in_sql,
@@ -358,7 +387,7 @@ def test_chunks_give_the_results_of_single_records(
     assert len(results[0]["out-0"]) > 20
 
 
-@pytest.mark.parametrize("shape", [counts, windows], ids=lambda shape: shape.__name__)
+@pytest.mark.parametrize("shape", [counts, windows, reduced], ids=lambda shape: shape.__name__)
 def test_rows_that_are_not_in_memory_are_updated(
     shape: Callable[[App], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -378,7 +407,7 @@ def test_rows_that_are_not_in_memory_are_updated(
     assert results[0] == results[1]
 
 
-@pytest.mark.parametrize("shape", [mapped, filtered], ids=lambda shape: shape.__name__)
+@pytest.mark.parametrize("shape", [mapped, filtered, summed], ids=lambda shape: shape.__name__)
 def test_the_first_record_that_fails_is_reported(shape: Callable[[App], None], tmp_path: Path) -> None:
     with open_log(tmp_path) as log:
         log.create_topic("in", 1)
@@ -386,7 +415,7 @@ def test_the_first_record_that_fails_is_reported(shape: Callable[[App], None], t
     with pytest.raises(RunError) as raised:
         run(tmp_path, shape, 100, 1)
     assert isinstance(raised.value, ProcessingError)
-    offset = 3 if shape is mapped else 2
+    offset = 2 if shape is filtered else 3
     assert f"offset {offset}" in raised.value.message, raised.value.message
 
 

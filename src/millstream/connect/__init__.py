@@ -21,10 +21,12 @@ from millstream.connect.connector import (
     SourceConnector,
     connector_of,
 )
+from millstream.connect.lookup import LookupTable
 
 __all__ = [
     "Connector",
     "ConnectorOptions",
+    "LookupTable",
     "RefusedRecords",
     "Sink",
     "SinkConnector",

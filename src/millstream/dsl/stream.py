@@ -11,6 +11,7 @@ from millstream.dsl import compositions, grouped, table
 from millstream.dsl.contracts import ContractOption, contract_on_write
 from millstream.dsl.grouping import StreamGrouping
 from millstream.dsl.internals import KEY_VALUE, NodeOutput, declared_serde
+from millstream.dsl.lookups import LookupOperators
 from millstream.dsl.options import Materialized
 from millstream.dsl.processor_nodes import add_processor, check_processor
 from millstream.dsl.stateless import StatelessOperators
@@ -38,7 +39,7 @@ VO = TypeVar("VO")
 
 
 @suggesting_methods
-class Stream(StatelessOperators[K, V], JoinOperators[K, V]):
+class Stream(StatelessOperators[K, V], JoinOperators[K, V], LookupOperators[K, V]):
     """An unbounded sequence of records, each independent of the others.
 
     `App.stream` and the methods below return streams. No method modifies the stream that it is called on. Functions

@@ -156,6 +156,21 @@ class Chunk:
             self.origin._replace(indexes=select(self.origin.indexes)),
         )
 
+    def at(self, rows: Sequence[int]) -> Chunk:
+        """Returns the records at these rows, in this order; a row may occur several times."""
+
+        def take(column: Sequence[Any]) -> list[Any]:
+            return [column[row] for row in rows]
+
+        return Chunk(
+            take(self.keys),
+            take(self.values),
+            take(self.timestamps),
+            None if self.headers is None else take(self.headers),
+            None if self.key_bytes is None else KeyBytes(self.key_bytes.serde, take(self.key_bytes.data)),
+            self.origin._replace(indexes=take(self.origin.indexes)),
+        )
+
 
 def _index(failure: tuple[int, Callable[[], None]]) -> int:
     return failure[0]

@@ -303,6 +303,20 @@ def flat_map_values(node: plan.FlatMapValues, build: Build) -> Process:
     return process
 
 
+@in_bulk(plan.FlatMapValues)
+def flat_map_all_values(node: plan.FlatMapValues, build: Build) -> Bulk | None:
+    """Replaces each record by any number of records of the same key."""
+    function = _callable(node.function)
+
+    def expand(chunk: Chunk, results: list[Any]) -> Chunk:
+        counts = [len(values) for values in results]
+        rows = [row for row, count in enumerate(counts) for _ in range(count)]
+        expanded = chunk if all(count == 1 for count in counts) else chunk.at(rows)
+        return expanded.with_values([value for values in results for value in values])
+
+    return _call_for_chunk(node, build, node.function, lambda *part: list(function(*part)), expand)
+
+
 @operator(plan.Peek)
 @operator(plan.Foreach)
 def peek(node: plan.Peek | plan.Foreach, build: Build) -> Process:
