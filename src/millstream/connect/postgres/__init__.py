@@ -1,0 +1,3 @@
+"""PostgreSQL: change data capture, the outbox pattern, and sinks."""
+
+from __future__ import annotations
