@@ -10,7 +10,7 @@ from typing import Any
 from millstream.errors import SqlStatementError
 from millstream.schemas.avro.parsing import ParsedSchema
 from millstream.sql.catalog.sources import Column
-from millstream.sql.formats.declarations import AVRO_NAMESPACE
+from millstream.sql.formats.declarations import AVRO_NAMESPACE, names_of
 from millstream.sql.formats.expansion import Expansion
 from millstream.sql.formats.physical import FLOAT32
 from millstream.sql.types import (
@@ -73,9 +73,7 @@ def check_names(columns: Sequence[Column], at: tuple[int, int] | None = None) ->
     Raises:
         SqlStatementError: One is not.
     """
-    structs = [t for column in columns for t in column.type.walk() if isinstance(t, StructType)]
-    names = [*(column.name for column in columns), *(name for s in structs for name, _type in s.fields)]
-    for name in names:
+    for name in names_of(columns):
         plain = avro_name(name)
         reason = None
         if not _START.match(plain):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from millstream.core.frozen import Value
 from millstream.errors import SqlStatementError, suggestion
@@ -25,6 +25,7 @@ AVRO_NAMESPACE = "io.confluent.ksql.avro_schemas"
 DELIMITER = "delimiter"
 FULL_NAME = "fullSchemaName"
 NULLABLE = "nullableRepresentation"
+_PROTOBUF_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 class Format(Value):
@@ -181,6 +182,37 @@ def check_columns(
         from millstream.sql.formats.avro_schemas import check_names  # noqa: PLC0415  (the library of a format)
 
         check_names(columns, at)
+    if format_.name in {"PROTOBUF", "PROTOBUF_NOSR"}:
+        _check_protobuf(columns, at)
+
+
+def _check_protobuf(columns: Sequence[Column], at: tuple[int, int] | None) -> None:
+    for name in names_of(columns):
+        if not _PROTOBUF_NAME.fullmatch(name):
+            raise SqlStatementError(
+                f"Schema is not compatible with Protobuf: Illegal name: {name}",
+                hint="names of fields have letters, digits and _, and do not begin with a digit",
+                at=at,
+            )
+    for type_ in (part for column in columns for part in column.type.walk()):
+        inner: SqlType | None = None
+        if isinstance(type_, ArrayType):
+            inner = type_.element
+        elif isinstance(type_, MapType):
+            inner = type_.value
+        if isinstance(inner, (ArrayType, MapType)):
+            raise SqlStatementError(
+                f"Protobuf does not support {inner} inside of an ARRAY or MAP", hint="put it into a STRUCT", at=at
+            )
+
+
+def names_of(columns: Sequence[Column]) -> Iterator[str]:
+    """Yields the names of columns, and of the fields of their structs."""
+    for column in columns:
+        yield column.name
+        for type_ in column.type.walk():
+            if isinstance(type_, StructType):
+                yield from (name for name, _type in type_.fields)
 
 
 def _check_no_maps(columns: Sequence[Column], at: tuple[int, int] | None) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from google.protobuf import descriptor_pb2
 
-from millstream.errors import InvalidSchemaError, SqlStatementError
+from millstream.errors import InvalidSchemaError
 from millstream.registry.api import Schema
 from millstream.schemas.protobuf.descriptors import Files, compiled, files_of_schema
 from millstream.schemas.serde import Parts
@@ -159,8 +159,6 @@ class _Deriver:
             field.type_name = f".{DECIMAL_NAME}"
             field.options.MergeFromString(decimal_options(type_.precision, type_.scale))
             return DECIMAL_NAME
-        if type_ not in _MESSAGES:
-            raise SqlStatementError(f"Protobuf does not support {type_} inside of an ARRAY or MAP")
         name, file = _MESSAGES[type_]
         self.imports.add(file)
         field.type_name = f".{name}"
