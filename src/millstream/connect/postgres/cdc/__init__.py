@@ -1,0 +1,3 @@
+"""Change data capture of PostgreSQL, by logical replication."""
+
+from __future__ import annotations
