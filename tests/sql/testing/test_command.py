@@ -54,6 +54,10 @@ def test_a_case_that_passes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
         ({"outputs": [{**OUTPUT, "headers": [{"KEY": "h", "VALUE": None}]}]}, "the headers are"),
         ({"outputs": [OUTPUT, OUTPUT]}, "O has 1 records, expected 2"),
         ({"inputs": [INPUT, INPUT]}, "O has 2 records, expected 1"),
+        (
+            {"statements": [STREAM.replace("'JSON'", "'AVRO'"), COPY], "inputs": [{**INPUT, "value": {"v": "x"}}]},
+            "input 1 cannot be written to the topic t: ValueError: invalid literal for int()",
+        ),
         ({"statements": [STREAM]}, "no persistent query"),
         ({"statements": [STREAM, "SELEC;"]}, "Unknown statement 'SELEC'"),
         ({"post": {"sources": [{"name": "X", "type": "stream"}]}}, "there is no source X"),

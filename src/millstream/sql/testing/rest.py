@@ -11,6 +11,7 @@ from millstream.sql.syntax.tree import Statement
 from millstream.sql.testing.cases import Case
 from millstream.sql.testing.checks import CheckError, check_outputs
 from millstream.sql.testing.engine import Engine, RequestError
+from millstream.sql.testing.feeding import encoded
 from millstream.sql.testing.matching import difference, message_matches
 
 _STARTS_WITH = "|starts_with"
@@ -26,8 +27,8 @@ def run_rest(case: Case, engine: Engine) -> bool | None:
     responses: list[Any] = []
 
     def inputs() -> None:
-        for record in case.inputs:
-            engine.process(engine.encode(record))
+        for record in encoded(engine, case.inputs):
+            engine.process(record)
 
     waits = case.wait_for_push_query and bool(queries)
     try:
