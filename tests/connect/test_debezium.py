@@ -35,7 +35,9 @@ def envelope(op: str, before: Any = None, after: Any = None) -> dict[str, Any]:
 
 def test_a_topic_of_changes_is_a_table_of_typed_rows() -> None:
     app = App("products")
-    products = app.table("shop.public.products", key=debezium_key(int), value=debezium(Product), store="products")
+    products = app.table(
+        "shop.public.products", key=debezium_key("id", type=int), value=debezium(Product), store="products"
+    )
     products.to_stream().map_values(lambda row: None if row is None else row.name, value=str).to("names", key=int)
     with TestDriver(app) as driver:
         changes = driver.input("shop.public.products", key=bytes, value=bytes)
@@ -45,7 +47,7 @@ def test_a_topic_of_changes_is_a_table_of_typed_rows() -> None:
             ({"id": 1}, envelope("u", {"id": 1, "name": "pen"}, {"id": 1, "name": "red pen"})),
             ({"id": 2}, envelope("d", {"id": 2, "name": "cup"})),
         ]:
-            changes.pipe(json.dumps(key).encode(), json.dumps(value).encode())
+            changes.pipe(json.dumps(key, separators=(",", ":")).encode(), json.dumps(value).encode())
         assert driver.store("products").get(1) == Product(1, "red pen")
         assert driver.store("products").get(2) is None
         assert driver.output("names", key=int, value=str).read_pairs() == [
@@ -61,7 +63,14 @@ def test_values_and_keys_of_the_converters_are_read(form: str) -> None:
     assert debezium().deserialize(data) == row
     assert debezium(Product).deserialize(data) == Product(1, "pen")
     assert debezium().deserialize(convert(ENVELOPE, envelope("d", row))) is None
-    assert debezium_key().deserialize(convert(KEY, {"id": 7})) == 7
+    key = convert(KEY, {"id": 7})
+    serde = debezium_key("id", type=int, unwrap_schema=form == "json-schemas")
+    assert serde.deserialize(key) == 7
+    if form == "json":
+        assert serde.serialize(7) == key
+    else:
+        with pytest.raises(DeserializationError, match="has its schema beside it"):
+            debezium_key("id").deserialize(key)
     assert convert(ENVELOPE, None) is None
 
 
@@ -80,6 +89,23 @@ def test_values_of_the_avro_converter_are_read(tmp_path: Path) -> None:
     parsed = json.loads(written.text)
     assert (parsed["namespace"], parsed["name"]) == ("shop.public.products", "Envelope")
     assert parsed["fields"][1]["type"] == ["null", "shop.public.products.Value"]
+
+
+def test_keys_are_written_with_the_bytes_of_the_topic(tmp_path: Path) -> None:
+    registry = registry_for(open_registry({}, tmp_path))
+    context = SerdeContext("shop.public.products", is_key=True, registry=registry)
+    data = converter_for("avro", "key").bind(context)(KEY, {"id": 7})
+    serde = debezium_key("id", format=avro()).bind(context)
+    assert (serde.deserialize(data), serde.serialize(7)) == (7, data)
+    pair = debezium_key("shop", "id")
+    assert pair.deserialize(b'{"shop":1,"id":7}') == (1, 7)
+    assert pair.serialize((1, 7)) == b'{"shop":1,"id":7}'
+    assert debezium_key().deserialize(b'{"shop":1,"id":7}') == {"shop": 1, "id": 7}
+    assert debezium_key().serialize({"shop": 1, "id": 7}) == b'{"shop":1,"id":7}'
+    with pytest.raises(SerializationError, match="not a tuple of shop, id"):
+        pair.serialize(1)
+    with pytest.raises(DeserializationError, match="the key has shop, id, and not id"):
+        debezium_key("id").deserialize(b'{"shop":1,"id":7}')
 
 
 @pytest.mark.parametrize(

@@ -43,25 +43,31 @@ def debezium(row: Any = None, *, format: Any = "json") -> Serde[Any]:
 
 
 @overload
-def debezium_key(key: type[T], *, format: Any = ...) -> Serde[T]: ...
+def debezium_key(*columns: str, type: type[T], format: Any = ..., unwrap_schema: bool = ...) -> Serde[T]: ...
 @overload
-def debezium_key(key: None = ..., *, format: Any = ...) -> Serde[Any]: ...
-def debezium_key(key: Any = None, *, format: Any = "json") -> Serde[Any]:
+def debezium_key(*columns: str, type: None = ..., format: Any = ..., unwrap_schema: bool = ...) -> Serde[Any]: ...
+def debezium_key(*columns: str, type: Any = None, format: Any = "json", unwrap_schema: bool = False) -> Serde[Any]:
     """Returns a serde for keys of change data capture.
 
-    A key of one column is its value; a key of several columns is a dict. Keys are written as plain JSON, so the bytes
-    of a repartitioned topic differ from those of the source.
+    A key of one column is the value of the column, one of several columns is a tuple. Without names, a key is a dict.
+    The serde writes the bytes that the topic has, so that joins and aggregations find the partitions of the keys.
 
-    >>> debezium_key(int).deserialize(b'{"id": 7}')
+    >>> products = debezium_key("id", type=int)
+    >>> products.deserialize(b'{"id":7}')
     7
-    >>> debezium_key().deserialize(b'{"schema": {"type": "struct"}, "payload": {"shop": 1, "id": 7}}')
-    {'shop': 1, 'id': 7}
+    >>> products.serialize(7)
+    b'{"id":7}'
+    >>> debezium_key("shop", "id").deserialize(b'{"shop":1,"id":7}')
+    (1, 7)
 
     Args:
-        key: The type of the keys.
-        format: The format of the keys, as for `debezium`.
+        columns: The columns of the key, in their order in the topic.
+        type: The type of a key of one column.
+        format: The format of the keys: ``"json"``, or a serde such as `avro()`.
+        unwrap_schema: Whether keys may have their schema beside them, as JSON. They are written without it, to other
+            partitions: repartition the stream of the topic before it becomes a table.
     """
-    return DebeziumKeySerde(serde_for(format, "key"), key)
+    return DebeziumKeySerde(serde_for(format, "key"), columns, type, unwrap_schema=unwrap_schema)
 
 
 class DebeziumSerde(Serde[T], Generic[T]):
@@ -103,22 +109,29 @@ class DebeziumKeySerde(Serde[T], Generic[T]):
 
     name = "debezium-key"
 
-    def __init__(self, inner: Serde[Any], key: type[T] | None) -> None:
+    def __init__(
+        self, inner: Serde[Any], columns: tuple[str, ...], of: type[T] | None, *, unwrap_schema: bool = False
+    ) -> None:
         self._inner = inner
-        self._key = key
-        self.python_type = object if key is None else key
+        self._columns = columns
+        self._type = of
+        self._unwraps = unwrap_schema
+        self.python_type = object if of is None else of
         self.uses_headers = inner.uses_headers
 
     def bind(self, context: SerdeContext) -> Serde[T]:
-        return DebeziumKeySerde(self._inner.bind(context), self._key)
+        return DebeziumKeySerde(self._inner.bind(context), self._columns, self._type, unwrap_schema=self._unwraps)
 
     def serialize(self, value: T | None) -> bytes | None:
         if value is None:
             return None
-        try:
-            return msgspec.json.encode(value, order="sorted")
-        except (TypeError, ValueError) as error:
-            raise SerializationError(f"{self.name} serde: {error_text(error)}") from error
+        columns = self._columns
+        if not columns:
+            return self._inner.serialize(value)
+        parts: Any = (value,) if len(columns) == 1 else value
+        if len(columns) > 1 and not (isinstance(value, tuple | list) and len(value) == len(columns)):
+            raise SerializationError(f"{self.name} serde: the key is {value!r}, not a tuple of {', '.join(columns)}")
+        return self._inner.serialize(dict(zip(columns, parts, strict=True)))
 
     def deserialize(self, data: bytes | None) -> T | None:
         return self.deserialize_with_headers(data, ())
@@ -127,11 +140,25 @@ class DebeziumKeySerde(Serde[T], Generic[T]):
         if data is None:
             return None
         key = _unwrapped(self.name, self._inner, data, headers)
-        if isinstance(key, dict) and len(key) == 1:
-            (key,) = key.values()
-        if self._key is None:
+        if not self._unwraps and data.startswith(b'{"schema":'):
+            raise DeserializationError(
+                f"{self.name} serde: the key has its schema beside it",
+                hint="have the connector write keys without schemas (key.converter.schemas.enable=false); or read the "
+                "topic as a stream with debezium_key(…, unwrap_schema=True), then .repartition().to_table()",
+            )
+        columns = self._columns
+        if not columns:
             return key  # type: ignore[no-any-return]
-        return _converted(self.name, key, self._key)
+        if not isinstance(key, dict) or key.keys() != set(columns):
+            has = ", ".join(key) if isinstance(key, dict) else f"a {type(key).__name__}"
+            raise DeserializationError(
+                f"{self.name} serde: the key has {has}, and not {', '.join(columns)}",
+                hint="name the columns of the key: debezium_key('id')",
+            )
+        if len(columns) > 1:
+            return tuple(key[name] for name in columns)  # type: ignore[return-value]
+        part = key[columns[0]]
+        return part if self._type is None else _converted(self.name, part, self._type)
 
 
 def _unwrapped(name: str, inner: Serde[Any], data: bytes, headers: Headers) -> Any:

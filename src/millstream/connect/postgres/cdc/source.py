@@ -14,7 +14,7 @@ from millstream.connect.postgres.cdc.position import Position, SnapshotState
 from millstream.connect.postgres.cdc.replication import ReplicationStream
 from millstream.connect.postgres.cdc.session import Session
 from millstream.connect.postgres.cdc.settings import SETTINGS, Settings
-from millstream.connect.postgres.cdc.slot import NewSlot, SlotLostError
+from millstream.connect.postgres.cdc.slot import NewSlot, SlotLostError, SlotState
 from millstream.connect.postgres.cdc.streaming import Streaming
 from millstream.errors import ConnectorError
 
@@ -22,6 +22,7 @@ _FULL_NAME = re.compile(r"\w+\.\w+")
 _WITHOUT_ROWS = ("no_data", "never")
 _FIRST_LOCK_TIMEOUT_MS = 2_000
 _LAST_LOCK_TIMEOUT_MS = 600_000
+_ATTEMPTS, _ATTEMPT_INTERVAL = 100, 0.05
 
 
 class PostgresSource(Source):
@@ -98,7 +99,7 @@ class _Run:
         if recorded is None:
             return (yield from self._begin(mode))
         stream = self._connect()
-        state = self._session.slot.state()
+        state = yield from self._free_slot()
         try:
             identity = self._session.slot.check_position(state, recorded, stream)
         except SlotLostError:
@@ -135,7 +136,7 @@ class _Run:
         stream = self._connect()
         identity = session.slot.identity(stream)
         tables = session.captured()
-        state = session.slot.state()
+        state = yield from self._free_slot()
         if state is not None:
             session.slot.check_own(state, identity.database)
             if mode in _WITHOUT_ROWS and state.wal_status != "lost":
@@ -164,6 +165,15 @@ class _Run:
         self._context.report("")
         yield last
         return snapshot.position
+
+    def _free_slot(self) -> Generator[SourceBatch | None, None, SlotState | None]:
+        """Returns the state of the slot. A process of the server that is just ending may use it for a moment."""
+        for _ in range(_ATTEMPTS):
+            state = self._session.slot.state()
+            if state is None or state.pid is None or self._context.wait(_ATTEMPT_INTERVAL):
+                return state
+            yield None
+        return self._session.slot.state()
 
     def _create_slot(self, stream: ReplicationStream) -> Generator[SourceBatch | None, None, NewSlot]:
         timeout = _FIRST_LOCK_TIMEOUT_MS
