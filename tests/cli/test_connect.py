@@ -137,3 +137,10 @@ def test_types_are_listed(millstream: Run) -> None:
         "polling",
         "triggers",
     }
+
+
+@pytest.mark.parametrize("name", ["postgres-cdc", "postgres-sink", "polling", "triggers"])
+def test_the_settings_of_each_type_are_listed(millstream: Run, name: str) -> None:
+    settings = {line["setting"]: line for line in millstream("connect", "types", name, "--output", "json").lines}
+    assert all(line["description"] for line in settings.values())
+    assert "required" in {line["default"] for line in settings.values()}
