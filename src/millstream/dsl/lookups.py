@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from millstream.connect.lookup import LookupFunction, LookupOptions, LookupTable, OnLookupError, extended
 from millstream.core.durations import Duration, to_ms
 from millstream.dsl.internals import JOINER, KEY_VALUE, declared_serde
 from millstream.dsl.routing import RoutingOperators
@@ -14,6 +13,7 @@ from millstream.errors import TopologyError
 from millstream.plan import stateless as plan
 
 if TYPE_CHECKING:
+    from millstream.connect.lookup import LookupTable, OnLookupError
     from millstream.dsl.stream import Stream
 
 K = TypeVar("K")
@@ -75,6 +75,8 @@ class LookupOperators(RoutingOperators[K, V]):
         ...     driver.output("located").read_values()
         [{'country': 'Norway', 'code': 'NO'}, {'code': 'XX'}]
         """
+        from millstream.connect.lookup import LookupFunction, LookupOptions, LookupTable, extended  # noqa: PLC0415
+
         if not isinstance(table, LookupTable):
             hint = "pass a LookupTable, such as postgres_table(…); a topic is joined with .join(app.table(…), …)"
             raise TopologyError(f"lookup: {table!r} is not a table for look-ups", hint=hint)
