@@ -237,6 +237,22 @@ def test_keys_that_only_the_server_takes_for_equal_keep_their_order(database: Se
     assert query(database, SELECT) == []
 
 
+def test_refused_rows_among_keys_that_only_the_server_takes_for_equal_are_found(database: Server) -> None:
+    query(database, "CREATE TABLE orders (id uuid PRIMARY KEY, a bigint CHECK (a < 5))")
+    low = "a0000000-0000-4000-8000-00000000000a"
+    reasons = refused(database, ("no", {"a": 1}), (low, {"a": 1}), (low.upper(), {"a": 2}), (low, {"a": 7}))
+    assert sorted(reasons) == [0, 3]
+
+
+def test_keys_with_other_columns_than_those_of_the_table_are_refused(database: Server) -> None:
+    config = {**KEYED, "primary.key.fields": ()}
+    with writing(database, config) as writer:
+        write(writer, ({"a": 1, "b": 2}, {"x": 1}), ({"b": 2, "a": 1}, {"x": 2}))
+        assert query(database, 'SELECT a, b, x FROM "orders"') == [(1, 2, 2)]
+    reasons = refused(database, ({"a": 1, "b": 2}, {"x": 1}), ({"a": 1}, {"x": 1}), config=config)
+    assert list(reasons) == [1]
+
+
 def test_records_without_a_key_or_with_a_null_in_it_are_refused(database: Server) -> None:
     reasons = refused(
         database, (None, {"a": 1}), (("a", "b"), {"a": 1}), ({"no": 1}, {"a": 1}), ({"id": None}, {}), (1, {})

@@ -77,7 +77,11 @@ class TableBatch:
             self._merge(cursor, stages, self._lines.lines)
 
     def refused_by_server(self, cursor: Cursor, stages: Stages) -> dict[int, str]:
-        """Writes the rows that the server accepts, and returns the reasons of the others."""
+        """Writes the rows that the server accepts, and returns the reasons of the others.
+
+        Raises:
+            EqualKeysError: Some keys are equal only for the server; see `write_one_by_one`.
+        """
 
         def attempt(lines: Sequence[Line]) -> None:
             with _savepoint(cursor, stages):
@@ -91,6 +95,11 @@ class TableBatch:
         else:
             refused = refused_rows(self._lines.lines, attempt)
         return {line.place: reason for line, reason in refused}
+
+    @property
+    def is_one_by_one(self) -> bool:
+        """Whether each change is applied by itself."""
+        return self._one_by_one
 
     def write_one_by_one(self) -> None:
         """Makes `write` apply each change by itself: the keys of some are equal only for the server."""
@@ -139,10 +148,13 @@ def _savepoint(cursor: Cursor, stages: Stages) -> Iterator[None]:
     try:
         yield
     except load_psycopg2().Error as error:
+        duplicate = state_of(error) == DUPLICATE_IN_STATEMENT
         reason = row_reason(error)
-        if reason is None or state_of(error) == DUPLICATE_IN_STATEMENT:
+        if reason is None and not duplicate:
             raise
         cursor.execute("ROLLBACK TO SAVEPOINT rows")
         stages.roll_back_to(known)
+        if reason is None:
+            raise EqualKeysError from error
         raise RefusedRow(reason, copied_line(error)) from None
     cursor.execute("RELEASE SAVEPOINT rows")

@@ -24,6 +24,8 @@ _OPERATIONS = ("c", "u", "d", "r", "t")
 _PLACEHOLDER = re.compile(r"\$\{([^}]*)\}")
 _LONGEST_NAME = 63
 _SCALAR = ("key",)
+_MOST_NAMES = 10_000
+"""Names that were checked are remembered up to this number: records can have any."""
 
 
 class Table(NamedTuple):
@@ -162,6 +164,8 @@ class RowMapping:
         reason = _name_mistake(name)
         if reason:
             raise Refusal(f"{what} {str(name)[:100]!r}: {reason}")
+        if len(self._names) > _MOST_NAMES:
+            self._names.clear()
         self._names.add(name)
 
     def _table(self, topic: str, source: Any) -> Table:

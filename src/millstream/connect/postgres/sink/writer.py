@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from millstream.connect.api import RefusedRecords, SinkRecord, SinkWriter
@@ -84,8 +83,15 @@ class PostgresWriter(SinkWriter):
             except Refusal as refusal:
                 refused[place] = str(refusal)
                 continue
-            if change is not None:
-                tables.setdefault(change.table, []).append(change)
+            if change is None:
+                continue
+            others = tables.setdefault(change.table, [])
+            if others and change.key.keys() != others[0].key.keys():
+                columns, named = ", ".join(change.key), ", ".join(others[0].key)
+                refused[place] = f"the key has the columns {columns}, those of other records of the table are {named}"
+                continue
+            key = {name: change.key[name] for name in others[0].key} if others else change.key
+            others.append(change._replace(key=key))
         return tables
 
     def _prepare(self, changes: Mapping[Table, list[Change]], refused: dict[int, str]) -> list[TableBatch]:
@@ -131,14 +137,10 @@ class PostgresWriter(SinkWriter):
         try:
             self._transact(batches, offsets)
         except EqualKeysError:
-            for batch in batches:
-                batch.write_one_by_one()
-            return self._write(batches, offsets)
+            return self._write_one_by_one(batches, offsets)
         except load_psycopg2().Error as error:
-            if state_of(error) == DUPLICATE_IN_STATEMENT:
-                for batch in batches:
-                    batch.write_one_by_one()
-                return self._write(batches, offsets)
+            if state_of(error) == DUPLICATE_IN_STATEMENT and not all(batch.is_one_by_one for batch in batches):
+                return self._write_one_by_one(batches, offsets)
             if row_reason(error) is not None:
                 self._search(batches)
             elif state_of(error) in STALE:
@@ -147,6 +149,11 @@ class PostgresWriter(SinkWriter):
                 raise failure("writing a batch", error) from error
             return False
         return True
+
+    def _write_one_by_one(self, batches: Sequence[TableBatch], offsets: Mapping[Partition, int]) -> bool:
+        for batch in batches:
+            batch.write_one_by_one()
+        return self._write(batches, offsets)
 
     def _transact(self, batches: Sequence[TableBatch], offsets: Mapping[Partition, int]) -> None:
         committed = False
@@ -182,5 +189,9 @@ class PostgresWriter(SinkWriter):
     def _search_in(self, cursor: Cursor, batches: Sequence[TableBatch], refused: dict[int, str]) -> None:
         cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
         for batch in batches:
-            with suppress(EqualKeysError):
-                refused.update(batch.refused_by_server(cursor, self._stages))
+            try:
+                found = batch.refused_by_server(cursor, self._stages)
+            except EqualKeysError:
+                batch.write_one_by_one()
+                found = batch.refused_by_server(cursor, self._stages)
+            refused.update(found)
