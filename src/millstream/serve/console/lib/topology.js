@@ -16,11 +16,19 @@ export function shortened(name, most = MOST_CHARACTERS) {
   return `${name.slice(0, most - 1 - tail)}…${name.slice(-tail)}`;
 }
 
-/** A schema in one or two words: the name of its type, its type, or its serde. */
+/** The format and the columns of a row of SQL, from a serde such as "sql-json-value<`A` INTEGER>"; null of others. */
+export function sqlRow(serde) {
+  const match = /^sql-([a-z_]+?)(?:-key|-value)?<(.*)>$/s.exec(serde ?? "");
+  return match && { format: match[1], columns: match[2] };
+}
+
+/** A schema in one or two words: the name of its type, the format of a row of SQL, its type, or its serde. */
 export function schemaName(schema) {
   const part = schema?.value;
   if (!part) return "";
   if (part.name) return part.name;
+  const row = sqlRow(part.serde);
+  if (row) return row.format;
   const type = part.type ?? "";
   const name = /^STRUCT|^MAP/.test(type) ? "" : type;
   return (name || part.serde || "").toLowerCase();

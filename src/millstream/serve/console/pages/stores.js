@@ -4,6 +4,7 @@ import { api, path } from "../lib/api.js";
 import { useData } from "../lib/data.js";
 import { bytes, count, counted, duration } from "../lib/format.js";
 import { go, href } from "../lib/router.js";
+import { sqlRow } from "../lib/topology.js";
 import { Empty, Head, Loading, Panel, Problem, Table, Tabs, Tag, html, useEffect, useState } from "../lib/ui.js";
 import { KeyWatch } from "../parts/key-watch.js";
 import { Schema } from "../parts/schema.js";
@@ -42,6 +43,9 @@ function useStores() {
   return { ...answer, error: applications.error ?? answer.error };
 }
 
+/** The type of keys or values: the columns of a row of SQL. */
+const described = (part) => sqlRow(part?.serde)?.columns ?? part?.type ?? part?.serde ?? "";
+
 function Stores({ only, query }) {
   const { stores, error } = useStores();
   const change = (search) => go(href(["stores", ...(only ? [only] : [])], { search }), { replace: true });
@@ -53,7 +57,7 @@ function Stores({ only, query }) {
   const columns = [
     {
       title: "Store",
-      kind: "wide",
+      kind: "title",
       cell: (store) => html`<a class="name" href=${href(["stores", store.application, store.name])}>${store.name}</a>`,
     },
     {
@@ -61,11 +65,11 @@ function Stores({ only, query }) {
       cell: (store) => html`<a href=${href(["applications", store.application])}>${store.application}</a>`,
     },
     { title: "Kind", cell: (store) => html`<${Tag}>${store.kind}<//>` },
-    { title: "Key", kind: "optional code", cell: (store) => store.key?.type ?? store.key?.serde ?? "" },
+    { title: "Key", kind: "optional code", cell: (store) => described(store.key) },
     {
       title: "Value",
-      kind: "optional code",
-      cell: (store) => store.value?.name ?? store.value?.type ?? store.value?.serde ?? "",
+      kind: "wide optional code",
+      cell: (store) => store.value?.name ?? described(store.value),
     },
     { title: "Rows", kind: "number", cell: (store) => count(store.rows) },
     { title: "Size", kind: "number optional", cell: (store) => bytes(store.bytes) },

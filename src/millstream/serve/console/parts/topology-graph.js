@@ -58,7 +58,7 @@ function Vertex({ vertex, isChosen, onChoose, rates, metrics }) {
       aria-label=${`${KINDS[vertex.kind]} ${vertex.name}`} aria-pressed=${isChosen} data-vertex=${vertex.id} onClick=${choose}>
     <title>${vertex.name}</title>
     <${Shape} ...${vertex} />
-    <text class="name" y=${below ? -3 : 4}>${shortened(vertex.name)}</text>
+    <text class="name" y=${below ? -3 : 4}>${shortened(vertex.name.replace(/^-/, ""))}</text>
     ${below && html`<text class="figure" y="13">${below}</text>`}
     ${
       lost > 0 &&
@@ -81,7 +81,7 @@ function Edge({ edge, rates, parents, isNear }) {
       edge.x !== undefined &&
       html`<text x=${edge.x} y=${edge.y - 5}>${value === null ? "" : rate(value)}</text>
       <text class="schema" x=${edge.x} y=${edge.y + 12}>
-        <title>${edge.schema?.value?.type ?? "no schema is known"}</title>${shortened(schemaName(edge.schema), MOST_SCHEMA)}</text>`
+        <title>${edge.schema?.value?.type ?? edge.schema?.value?.serde ?? "no schema is known"}</title>${shortened(schemaName(edge.schema), MOST_SCHEMA)}</text>`
     }
   </g>`;
 }
