@@ -33,6 +33,8 @@ from millstream import errors
 from millstream.cli.exits import MEANINGS
 from millstream.cli.main import cli
 from millstream.config import KEYS, PREFIXES
+from millstream.connect.plugins import BUILT_IN as CONNECTOR_TYPES, class_of
+from millstream.connect.settings import REQUIRED
 from millstream.core.frozen import Frozen
 from millstream.expr.catalog import CATALOG
 from millstream.serde import Serde
@@ -41,8 +43,8 @@ from millstream.serve.observe.alerts.rules import DEFAULTS as DEFAULT_RULES, MET
 from millstream.serve.observe.families import EVERY as FAMILIES
 from millstream.serve.reference import as_markdown
 from millstream.serve.web import create_routes
-from millstream.sql.application import DEFINITIONS
 from millstream.sql.catalog.properties import CREATE_AS_PROPERTIES, CREATE_PROPERTIES, INSERT_PROPERTIES
+from millstream.sql.definitions import DEFINITIONS
 from millstream.sql.formats.declarations import FORMATS, Format
 from millstream.sql.functions import builtin_catalogue
 from millstream.sql.requests.properties import ACCEPTED, ACCEPTED_TEXT, PROPERTIES, STREAMS_PROPERTIES
@@ -57,6 +59,10 @@ NAMESPACES = (
     "millstream.serde",
     "millstream.log",
     "millstream.registry",
+    "millstream.connect",
+    "millstream.connect.postgres",
+    "millstream.connect.polling",
+    "millstream.connect.triggers",
 )
 MET = (
     ("millstream.engine.errors", "ErrorContext"),
@@ -461,6 +467,56 @@ def _setting(value: object) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     return value.__name__ if isinstance(value, type) else str(value)
+
+
+CONNECTORS = """
+The connector types that `connector.class` names in a file of `millstream connect run`, and their settings. A class of
+your own is named `module:Class`: see [Write a connector](../how-to/write-a-connector.md).
+
+Every connector also has these keys, with Kafka Connect's names:
+
+{table}
+"""
+
+CONNECTOR_KEYS = {
+    "connector.class": "The type.",
+    "key.converter` and `value.converter": "A source: `json`, `json-schemas`, `avro`, or the name of a serde. A sink: "
+    "the serde of keys and of values. The classes of Kafka Connect's converters are accepted, too, and "
+    "`value.converter.schemas.enable`.",
+    "transforms": "Functions that change records, as `module:function`, separated by commas.",
+    "errors.tolerance": "`none`: the connector fails at a record that cannot be moved. `all`: it is dropped and "
+    "counted.",
+    "errors.deadletterqueue.topic.name": "A sink: the topic of such records.",
+    "topics": "A sink: the topics that it reads.",
+    "tasks.max": "A sink: the number of tasks. The splits of a source are its tasks.",
+    "consumer.override.auto.offset.reset": "A sink: where it begins, `earliest` or `latest`.",
+    "topic.creation.default.partitions": "A source: the number of partitions of topics that it creates. Other keys "
+    "below `topic.creation.default` are the configuration of these topics.",
+}
+
+
+def connectors() -> str:
+    """The page of the connector types and their settings."""
+    parts = [_filled(CONNECTORS, "| Key | |", [f"| `{key}` | {doc} |" for key, doc in CONNECTOR_KEYS.items()])]
+    for plugin in CONNECTOR_TYPES:
+        names = f" Also: {', '.join(f'`{alias}`' for alias in plugin.aliases)}." if plugin.aliases else ""
+        found = class_of(plugin.name)
+        promise = f"Promise: {found.promise}" + (f"; {found.reason}" if found.reason else "") + "."
+        rows = [
+            f"| `{key}` | {setting.type} | {_default_of(setting.default)} | {setting.doc} |"
+            for key, setting in found.settings.items()
+        ]
+        parts += [f"## {plugin.name}", f"A {plugin.kind}. {plugin.doc}{names} {promise}"]
+        parts.append(_table("| Setting | Type | Default | |", rows))
+    return _page("Connectors", *parts)
+
+
+def _default_of(value: object) -> str:
+    if value is REQUIRED:
+        return "required"
+    if value is None:
+        return ""
+    return f"`{', '.join(map(str, value)) if isinstance(value, tuple) else _setting(value)}`"
 
 
 ERRORS = """
@@ -899,6 +955,7 @@ def pages() -> dict[str, str]:
         "errors.md": error_classes(),
         "dropped-records.md": dropped_records(),
         "metrics.md": metrics(),
+        "connectors.md": connectors(),
         "cli.md": command_line(),
         "sql.md": sql(),
         "sql-functions.md": sql_functions(),

@@ -16,7 +16,6 @@ from millstream.connect.api import (
 )
 from millstream.connect.connector import (
     Connector,
-    ConnectorOptions,
     SinkConnector,
     SourceConnector,
     connector_of,
@@ -25,7 +24,6 @@ from millstream.connect.lookup import LookupTable
 
 __all__ = [
     "Connector",
-    "ConnectorOptions",
     "LookupTable",
     "RefusedRecords",
     "Sink",

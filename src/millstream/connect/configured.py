@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from millstream.connect.api import Sink, Source
-from millstream.connect.connector import Connector, ConnectorOptions, connector_of
+from millstream.connect.connector import Connector, connector_of
 from millstream.connect.plugins import class_of
 from millstream.errors import ConfigError
 
@@ -90,7 +90,7 @@ def connector_from(name: str, config: Mapping[str, Any], allowed: tuple[str, ...
     return connector_of(name, plugin, options)
 
 
-def _options(name: str, settings: dict[str, Any], *, is_sink: bool, may_load: bool) -> ConnectorOptions:
+def _options(name: str, settings: dict[str, Any], *, is_sink: bool, may_load: bool) -> dict[str, Any]:
     """Takes the keys of the connector itself out of the settings."""
     options: dict[str, Any] = {}
 
@@ -117,7 +117,7 @@ def _options(name: str, settings: dict[str, Any], *, is_sink: bool, may_load: bo
         own = [key for key in settings if key.startswith(_TOPIC_DEFAULTS)]
         if own:
             options["topic_config"] = {key.removeprefix(_TOPIC_DEFAULTS): str(settings.pop(key)) for key in own}
-    return options  # type: ignore[return-value]  # a TypedDict, by the names above
+    return options
 
 
 def _converter(name: str, settings: dict[str, Any], part: str) -> str | None:

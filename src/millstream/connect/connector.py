@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias, TypedDict
+from typing import Any, Literal, TypeAlias
 
 from millstream.connect.api import Sink, Source, Transform
 from millstream.connect.converters import Converter, converter_for
@@ -78,21 +78,6 @@ class SinkConnector:
 Connector: TypeAlias = SourceConnector | SinkConnector
 
 
-class ConnectorOptions(TypedDict, total=False):
-    """Options of `App.connect`."""
-
-    key: Any
-    value: Any
-    transforms: Sequence[Transform]
-    on_error: OnError
-    partitions: int
-    topic_config: Mapping[str, str]
-    topics: Sequence[str] | str
-    dead_letter_topic: str | None
-    tasks: int
-    offset_reset: Literal["earliest", "latest"]
-
-
 _OF_SOURCES: tuple[str, ...] = ("key", "value", "transforms", "on_error", "partitions", "topic_config")
 _OF_SINKS: tuple[str, ...] = (
     "key",
@@ -106,7 +91,7 @@ _OF_SINKS: tuple[str, ...] = (
 )
 
 
-def connector_of(name: str, plugin: Source | Sink, options: ConnectorOptions) -> Connector:
+def connector_of(name: str, plugin: Source | Sink, options: Mapping[str, Any]) -> Connector:
     """Returns the connector of a source or a sink: see `App.connect`.
 
     Raises:

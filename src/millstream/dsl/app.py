@@ -9,6 +9,7 @@ from millstream.config import Config, Settings
 from millstream.core.callsite import caller
 from millstream.core.durations import Duration
 from millstream.core.names import check_name
+from millstream.dsl.connectors import ConnectorOptions
 from millstream.dsl.inputs import GlobalTableOptions, Inputs, StreamOptions, TableOptions
 from millstream.dsl.internals import DslObject, declared_serde
 from millstream.dsl.stores import name_of, store_of_processors
@@ -23,7 +24,7 @@ from millstream.serde import Serde, serde_for
 
 if TYPE_CHECKING:
     from millstream.config import Mode
-    from millstream.connect import Connector, ConnectorOptions, Sink, Source
+    from millstream.connect import Connector, Sink, Source
     from millstream.runtime.facade import Handle, Listener
     from millstream.stages import Topology
     from millstream.stages.describe import Format
