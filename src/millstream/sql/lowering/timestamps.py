@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from millstream.core.records import Record, Windowed
 from millstream.dsl.processors import FixedKeyProcessor
+from millstream.errors import TopologyError
 from millstream.sql.catalog.sources import DataSource
 from millstream.sql.closures import log_error
 from millstream.sql.functions import TypedArgument, resolve_scalar
@@ -14,11 +16,36 @@ from millstream.sql.types import STRING
 INVALID = -1
 """The timestamp of a record that is dropped."""
 
+_EXTRACTOR = "default.timestamp.extractor"
+_PACKAGE = "org.apache.kafka.streams.processor."
+EXTRACTORS: dict[str, dict[str, Any]] = {
+    f"{_PACKAGE}FailOnInvalidTimestamp": {"on_invalid_timestamp": "fail"},
+    f"{_PACKAGE}LogAndSkipOnInvalidTimestamp": {"on_invalid_timestamp": "skip"},
+    f"{_PACKAGE}UsePartitionTimeOnInvalidTimestamp": {"on_invalid_timestamp": "partition_time"},
+    f"{_PACKAGE}WallclockTimestampExtractor": {"timestamp": "wall_clock"},
+}
+"""Kafka Streams' timestamp extractors, as options of a source."""
+
 _FATAL = "Fatal user code error in TimestampExtractor callback for record"
 
 
 class InvalidTimestampError(ValueError):
     """A record has no valid time, and the query must not go on without it."""
+
+
+def record_times(properties: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the options of a source without a TIMESTAMP column: by default, records with a negative time are skipped.
+
+    Raises:
+        TopologyError: The properties name an extractor that is not one of Kafka Streams.
+    """
+    name = properties.get(f"ksql.streams.{_EXTRACTOR}") or properties.get(_EXTRACTOR)
+    if name is None:
+        fails = str(properties.get("ksql.timestamp.throw.on.invalid", "false")).lower() == "true"
+        return {"on_invalid_timestamp": "fail" if fails else "skip"}
+    if name not in EXTRACTORS:
+        raise TopologyError(f"{_EXTRACTOR}: unknown class {name}", hint=f"use one of: {', '.join(EXTRACTORS)}")
+    return dict(EXTRACTORS[name])
 
 
 class TimestampReader:

@@ -30,7 +30,7 @@ from millstream.sql.lowering.aggregates import (
 from millstream.sql.lowering.functions import Condition, KeyExpressions, Projection
 from millstream.sql.lowering.rows import RowBuilder, RowBuilderWithHeaders, RowProcessor
 from millstream.sql.lowering.serdes import SourceSerdes
-from millstream.sql.lowering.timestamps import CheckedTimestamps, SinkTimestamps, TimestampReader
+from millstream.sql.lowering.timestamps import CheckedTimestamps, SinkTimestamps, TimestampReader, record_times
 from millstream.sql.planner.aggregation import grace_of
 from millstream.sql.planner.calls import aggregate_arguments
 from millstream.sql.planner.environment import Environment
@@ -196,7 +196,7 @@ class QueryLowering:
         if source.is_table and self.app.config["auto.offset.reset"] != "earliest":
             options["offset_reset"] = "earliest"  # a table has its rows from the beginning, wherever streams begin
         if source.timestamp is None:
-            return self.app.stream(source.topic, **options)
+            return self.app.stream(source.topic, **options, **record_times(self.environment.properties))
         if not self._throws:
             return self.app.stream(source.topic, timestamp=TimestampReader(source), **options)
         stream = self.app.stream(source.topic, timestamp=TimestampReader(source, invalid=0), **options)

@@ -7,6 +7,7 @@ from typing import Any
 
 from millstream.core.frozen import Frozen
 from millstream.errors import suggestion
+from millstream.sql.lowering.timestamps import EXTRACTORS
 from millstream.sql.requests.errors import RequestError
 
 _STREAMS = "ksql.streams."
@@ -35,6 +36,12 @@ def _offset(value: Any) -> str:
     if text not in ("earliest", "latest"):
         raise ValueError("earliest or latest")
     return text
+
+
+def _extractor(value: Any) -> str:
+    if value not in EXTRACTORS:
+        raise ValueError(f"one of {', '.join(EXTRACTORS)}")
+    return str(value)
 
 
 class Property(Frozen):
@@ -127,7 +134,12 @@ STREAMS_PROPERTIES: dict[str, Property] = {
     ),
     "cache.max.bytes.buffering": Property(_number, None, ACCEPTED_TEXT),
     "commit.interval.ms": Property(_number, None, ACCEPTED_TEXT),
-    "default.timestamp.extractor": Property(_text, None, ACCEPTED_TEXT),
+    "default.timestamp.extractor": Property(
+        _extractor,
+        None,
+        "The times of records without a TIMESTAMP column: one of Kafka Streams' extractors. By default, records with a "
+        "negative time are skipped.",
+    ),
     "max.task.idle.ms": Property(_number, None, ACCEPTED_TEXT),
     "num.stream.threads": Property(_number, None, ACCEPTED_TEXT),
     "processing.guarantee": Property(_text, None, ACCEPTED_TEXT),
