@@ -47,8 +47,15 @@ class Fitting:
             self.refused = {change.place: reason for change in changes}
         else:
             self._may_add = creates or settings["auto.evolve"]
-            for name, cells in _cells(changes).items():
-                self._fit(name, (columns or {}).get(name), cells)
+            rows = [change.key if change.fields is None else change.fields for change in changes]
+            for name in _names(rows):
+                column = (columns or {}).get(name)
+                # Most columns accept all values: that is found without a look at single records.
+                if column is None or _refuses_nulls(column) or misfits(column, [row.get(name) for row in rows]):
+                    cells = [
+                        (change.place, row[name]) for change, row in zip(changes, rows, strict=True) if name in row
+                    ]
+                    self._fit(name, column, cells)
         key = tuple(changes[0].key)
         # A key column comes first in a new table.
         self._added.sort(key=lambda column: column.name not in key)
@@ -59,7 +66,7 @@ class Fitting:
         if column is None:
             self._fit_new(name, cells)
             return
-        if column.not_null and not column.has_default:
+        if _refuses_nulls(column):
             self._refuse(
                 [cell for cell in cells if cell[1] is None], f"column {name!r} of table {self._table} refuses nulls"
             )
@@ -97,11 +104,14 @@ class Fitting:
         self.refused.update((place, reason) for place, _value in cells)
 
 
-def _cells(changes: Sequence[Change]) -> dict[str, list[tuple[int, Any]]]:
-    """Returns the values of each field, with the places of their records. Fields have the order of their appearance."""
+def _refuses_nulls(column: Column) -> bool:
+    return column.not_null and not column.has_default
+
+
+def _names(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Returns the names of the fields, in the order of their appearance."""
     names: dict[str, None] = {}
-    rows = [(change.place, change.key if change.fields is None else change.fields) for change in changes]
-    for _place, row in rows:
+    for row in rows:
         if not names.keys() >= row.keys():
             names.update(dict.fromkeys(row))
-    return {name: [(place, row[name]) for place, row in rows if name in row] for name in names}
+    return list(names)

@@ -86,12 +86,13 @@ class PostgresWriter(SinkWriter):
             if change is None:
                 continue
             others = tables.setdefault(change.table, [])
-            if others and change.key.keys() != others[0].key.keys():
-                columns, named = ", ".join(change.key), ", ".join(others[0].key)
-                refused[place] = f"the key has the columns {columns}, those of other records of the table are {named}"
-                continue
-            key = {name: change.key[name] for name in others[0].key} if others else change.key
-            others.append(change._replace(key=key))
+            if others and tuple(change.key) != tuple(others[0].key):
+                if change.key.keys() != others[0].key.keys():
+                    columns, named = ", ".join(change.key), ", ".join(others[0].key)
+                    refused[place] = f"the key has the columns {columns}, other records of the table have {named}"
+                    continue
+                change = change._replace(key={name: change.key[name] for name in others[0].key})
+            others.append(change)
         return tables
 
     def _prepare(self, changes: Mapping[Table, list[Change]], refused: dict[int, str]) -> list[TableBatch]:
