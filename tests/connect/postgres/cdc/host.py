@@ -30,6 +30,7 @@ class Host:
                 "database.user": "postgres",
                 "database.dbname": database.name,
                 "slot.name": database.name,
+                "status.update.interval.ms": 100,
                 **{name.replace("_", "."): value for name, value in settings.items()},
             }
         )
@@ -81,8 +82,7 @@ class Host:
 
     def run_to_end(self, database: Database) -> list[SourceRecord]:
         """Runs until everything that is in the database now is committed, and returns all records."""
-        ((end,),) = database.execute("select pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')::bigint")
-        database.execute("select pg_logical_emit_message(true, 'test', '')")
+        end = written(database)
 
         def passed() -> bool:
             position = self.committed
@@ -98,6 +98,13 @@ class Host:
             for record in self.records
             if topic is None or record.topic == topic
         ]
+
+
+def written(database: Database) -> int:
+    """Where the log of the server ends now. A transaction that is not captured is written before."""
+    database.execute("select pg_logical_emit_message(true, 'test', '')")
+    ((end,),) = database.execute("select pg_wal_lsn_diff(pg_current_wal_flush_lsn(), '0/0')::bigint")
+    return int(end)
 
 
 def final_rows(records: list[SourceRecord], topic: str) -> dict[str, Any]:

@@ -121,7 +121,9 @@ class Streaming:
         self._report()
         if self._changes.begin is None and self._snapshot.reads and self._caught_up():
             self._snapshot.read_chunk(self._unseen.visible_to)
-        if idle:
+            # On an idle server, the stream has passed the mark of the chunk already.
+            self._records += self._snapshot.passed(self._changes.position.lsn)
+        if idle and not self._records:
             self._stream.wait(_WAIT)
 
     def _apply(self, message: Wal) -> None:
