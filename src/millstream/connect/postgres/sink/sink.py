@@ -64,7 +64,7 @@ class PostgresSink(Sink):
         fence = (context.application_epoch, context.epoch)
         offsets = OffsetTable(self.config["offsets.schema"], context.application, context.connector, fence)
         try:
-            with session.transaction("creating the table of offsets") as cursor:
+            with session.time_limit(), session.transaction("creating the table of offsets") as cursor:
                 offsets.create(cursor)
         except BaseException:
             session.close()

@@ -54,7 +54,7 @@ class PostgresWriter(SinkWriter):
 
     def positions(self, partitions: Sequence[Partition]) -> Mapping[Partition, int]:
         """Returns the recorded offsets to continue at, and fences earlier instances of the partitions."""
-        with self._session.transaction("reading the offsets") as cursor:
+        with self._session.time_limit(), self._session.transaction("reading the offsets") as cursor:
             return self._offsets.claim(cursor, partitions, {})
 
     def write(self, records: Sequence[SinkRecord], offsets: Mapping[Partition, int]) -> None:
