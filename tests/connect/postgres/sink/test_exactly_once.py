@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import random
+import signal
+import subprocess
+import sys
 import threading
 import time
 from contextlib import closing
+from pathlib import Path
 
 import pytest
 from tests.connect.postgres.server import PostgresServer
+from tests.connect.postgres.sink.following import rows
 from tests.connect.postgres.sink.sinks import KEYED, Task, after, orders, query, sink_of, write, writing
 
 from millstream.connect.api import SinkRecord
@@ -22,6 +28,8 @@ CREATE FUNCTION wait() RETURNS trigger LANGUAGE plpgsql AS
 $$ BEGIN SET LOCAL synchronous_commit = on; RETURN new; END $$;
 CREATE TRIGGER wait BEFORE INSERT ON orders FOR EACH ROW EXECUTE FUNCTION wait()
 """
+ROOT = Path(__file__).parents[4]
+RECORDED = "SELECT next_offset FROM millstream_offsets"
 PARTITIONS = [("orders", number) for number in range(4)]
 
 
@@ -109,16 +117,28 @@ def test_a_writer_whose_connection_was_lost_says_so_and_the_next_one_goes_on(
 
 
 def test_a_server_that_does_not_answer_is_given_up(database: Server) -> None:
-    """The lock of another session stands for a server that hangs: it never answers."""
-    query(database, "CREATE TABLE orders (id bigint PRIMARY KEY, a bigint)")
-    other = database.connect()
-    other.autocommit = False
-    with other.cursor() as cursor, writing(database, {**KEYED, "write.timeout.ms": 1_000}) as writer:
-        cursor.execute("LOCK TABLE orders")
-        with pytest.raises(ConnectorError, match="took longer than 1000 ms") as error:
-            write(writer, (1, {"a": 1}))
+    with writing(database, {**KEYED, "write.timeout.ms": 1_000, "application.name": "silent"}) as writer:
+        write(writer, (1, {"a": 1}))
+        [(backend,)] = query(database, "SELECT pid FROM pg_stat_activity WHERE application_name = 'silent'")
+        os.kill(backend, signal.SIGSTOP)
+        try:
+            with pytest.raises(ConnectorError, match="took longer than 1000 ms") as error:
+                write(writer, (2, {"a": 2}), start=1)
+            with pytest.raises(ConnectorError):
+                writer.positions([("orders", 0)])
+        finally:
+            os.kill(backend, signal.SIGCONT)
         assert error.value.may_pass
-    other.close()
+    with writing(database, task=Task(epoch=2)) as writer:
+        assert writer.positions([("orders", 0)]) == {("orders", 0): 1}
+
+
+def test_a_server_that_refuses_writes_is_an_error_that_may_pass(database: Server) -> None:
+    query(database, f"ALTER DATABASE {database.database} SET default_transaction_read_only = on")
+    with pytest.raises(ConnectorError, match="read-only transaction") as error:
+        sink_of(database, KEYED).open(Task())
+    assert error.value.may_pass
+    assert error.value.hint == "the server is a standby, or read-only: set connection.url to the primary"
 
 
 def test_deadlocks_are_tried_again(database: Server) -> None:
@@ -197,6 +217,38 @@ def test_kills_of_the_server_at_any_moment_lose_and_double_nothing(postgres: Pos
     assert broken == []
     assert survived
     assert query(database, "SELECT count(*), count(DISTINCT n), max(n) FROM orders") == [(total, total, total - 1)]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(240)
+def test_kills_of_the_sink_at_any_moment_lose_and_double_nothing(database: Server) -> None:
+    """A trigger counts the writes of each offset: a record that is written twice would be seen, an upsert hides it."""
+    query(database, "CREATE TABLE orders (id bigint PRIMARY KEY, n bigint); CREATE TABLE written (n bigint)")
+    query(
+        database,
+        "CREATE FUNCTION note() RETURNS trigger LANGUAGE plpgsql AS "
+        "$$ BEGIN INSERT INTO written VALUES (new.n); RETURN new; END $$;"
+        "CREATE TRIGGER note AFTER INSERT OR UPDATE ON orders FOR EACH ROW EXECUTE FUNCTION note()",
+    )
+    with writing(database):
+        pass  # it creates the table of offsets
+    draw = random.Random(3)
+    kills, epoch, code = 0, 0, -signal.SIGKILL
+    while code:
+        epoch += 1
+        command = [sys.executable, "-m", "tests.connect.postgres.sink.following", str(database.port), database.database]
+        process = subprocess.Popen([*command, str(epoch)], cwd=ROOT)
+        before = query(database, RECORDED)
+        while kills < 10 and query(database, RECORDED) == before and process.poll() is None:
+            time.sleep(0.005)  # it has started, and writes
+        if kills < 10:
+            time.sleep(draw.random() * 0.1)
+            process.kill()
+            kills += 1
+        code = process.wait()
+    assert kills == 10
+    assert dict(query(database, "SELECT id, n FROM orders")) == rows()
+    assert query(database, "SELECT n FROM written GROUP BY n HAVING count(*) > 1") == []
 
 
 def test_a_commit_whose_outcome_is_unknown_is_not_repeated(postgres: PostgresServer, database: Server) -> None:
