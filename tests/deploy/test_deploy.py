@@ -10,9 +10,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.connect.plugins import Lines
 from tests.serve import shop
 from tests.serve.servers import start_server, wait_until
 
+from millstream import App
+from millstream.connect import SourceRecord
 from millstream.serve.observe.families import EVERY
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
@@ -28,18 +31,30 @@ _GROUPED = re.compile(r"(?:by|on) \(([^)]*)\)")
 _SHOWN = re.compile(r"\{\{ ?(?:\$labels\.)?(\w+)")
 
 
+def fails(record: SourceRecord) -> SourceRecord:
+    if record.value == "2":
+        raise ValueError("two")
+    return record
+
+
 @pytest.fixture(scope="session")
 def exposed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[str]]:
     """The labels of each sample that a running application exposes, by name."""
     data = tmp_path_factory.mktemp("deploy") / "data"
     shop.create_topics(data)
     shop.write_input(data)
-    with shop.build(data, report_interval_ms=50).start(mode="local"), start_server(data) as server:
+    (data / "in").mkdir()
+    (data / "in" / "a.txt").write_text("k:1\nk:2\n")
+    pipes = App("pipes", config={"state.dir": str(data), "status": "none", "report.interval.ms": 50})
+    pipes.connect("files", Lines(data / "in", "lines"), key=str, value=str, transforms=[fails], on_error="continue")
+    application = shop.build(data, report_interval_ms=50)
+    with application.start(mode="local"), pipes.start(), start_server(data) as server:
 
         def text() -> str:
             return server.viewer.get("/metrics").body.decode()
 
-        wait_until(lambda: "millstream_state_store_rows" in text() and "contract_violations" in text(), "the metrics")
+        for name in ("millstream_state_store_rows", "contract_violations", "millstream_connector_gauge"):
+            wait_until(lambda: name in text(), name)  # noqa: B023  (called at once)
         samples = [match for line in text().splitlines() if (match := _SAMPLE.fullmatch(line))]
     return {match[1]: set(_LABEL.findall(match[2] or "")) for match in samples} | {
         family.full_name: {"application_id", *family.labels} for family in EVERY if family.name == "alerts_firing"

@@ -36,6 +36,12 @@ def test_connectors_are_shown_and_commanded(tmp_path: Path, serving: Serving) ->
             "source", "exactly once", [{"connector": "more", "task": 0}],
         )  # fmt: skip
         assert admin.get("/connectors/more/tasks").json()[0]["config"] == {"split": "a"}
+        wait_until(lambda: b"millstream_connector_gauge" in admin.get("/metrics").body, "the metrics")
+        exposed = admin.get("/metrics").body.decode()
+        assert 'millstream_connector_state{application_id="pipes",connector="more",state="RUNNING"} 1.0' in exposed
+        assert 'millstream_connector_records_total{application_id="pipes",connector="more"} 1.0' in exposed
+        gauge = 'millstream_connector_gauge{application_id="pipes",connector="more",gauge="bytes",task="a"} 4.0'
+        assert gauge in exposed
         assert admin.get("/connectors/more/topics").json() == {"more": {"topics": []}}
         assert {plugin["class"] for plugin in admin.get("/connector-plugins").json()} >= {"postgres-cdc"}
         assert admin.request("PUT", "/connectors/more/pause").status == 202

@@ -6,6 +6,7 @@ an interface: dashboards, alert rules and `docs/reference/metrics.md` use them.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Literal, NamedTuple, TypeAlias
 
@@ -149,6 +150,32 @@ def _memory(metrics: Metrics) -> Iterator[Sample]:
         yield (process,), size
 
 
+def _connector_states(metrics: Metrics) -> Iterator[Sample]:
+    for connector, figures in metrics.get("connectors", {}).items():
+        yield (connector, figures["state"]), 1.0
+
+
+def _connector_records(metrics: Metrics) -> Iterator[Sample]:
+    for connector, figures in metrics.get("connectors", {}).items():
+        yield (connector,), figures["records"]
+
+
+def _connector_dropped(metrics: Metrics) -> Iterator[Sample]:
+    for connector, figures in metrics.get("connectors", {}).items():
+        counts: Counter[str] = Counter()
+        for task in figures["tasks"]:
+            counts.update(task["dropped"])
+        for reason, count in counts.items():
+            yield (connector, reason), count
+
+
+def _connector_gauges(metrics: Metrics) -> Iterator[Sample]:
+    for connector, figures in metrics.get("connectors", {}).items():
+        for task in figures["tasks"]:
+            for name, value in task["gauges"].items():
+                yield (connector, task["task"], name), value
+
+
 FAMILIES = (
     Family("records_processed", "counter", "Records read and processed, by topic.", ("topic",), _read),
     Family("records_written", "counter", "Records written, by topic.", ("topic",), _written),
@@ -232,6 +259,22 @@ FAMILIES = (
         _single("histograms", "checkpoint"),
     ),
     Family("checkpoint_bytes", "counter", "Bytes of changed state written.", (), _single("checkpoint_bytes")),
+    Family("connector_state", "gauge", "1 for the state of a connector.", ("connector", "state"), _connector_states),
+    Family("connector_records", "counter", "Records that a connector has moved.", ("connector",), _connector_records),
+    Family(
+        "connector_dropped_records",
+        "counter",
+        "Records that a connector has dropped, by reason.",
+        ("connector", "reason"),
+        _connector_dropped,
+    ),
+    Family(
+        "connector_gauge",
+        "gauge",
+        "What a connector itself reports, such as slot.retained.bytes and lag.ms of change data capture.",
+        ("connector", "task", "gauge"),
+        _connector_gauges,
+    ),
     Family("restarts", "counter", "Restarts of the application, a worker or a task.", (), _single("restarts")),
     Family(
         "process_memory_bytes",

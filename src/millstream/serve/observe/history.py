@@ -27,6 +27,8 @@ SERIES = (
     "dead_letters",
     "violations",
     "restarts",
+    "failed_connectors",
+    "slot_retained_bytes",
 )
 """The series of an application besides those of its phases and operators."""
 

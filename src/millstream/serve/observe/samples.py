@@ -57,6 +57,7 @@ class Sampler:
             "memory_bytes": float(sum(metrics["memory"].values())),
             "stream_lag_ms": _behind(metrics, time),
             "restarts": float(metrics["restarts"]),
+            **_of_connectors(metrics.get("connectors", {})),
         }
         if last is not None and time > last[1]:
             same_run = last[0] == run
@@ -66,6 +67,16 @@ class Sampler:
             sample |= _durations(metrics, totals, before, histograms, buckets)
         self._sample = sample
         return sample
+
+
+def _of_connectors(connectors: Mapping[str, Any]) -> Sample:
+    """The number of connectors that have failed, and the bytes that the largest replication slot holds back."""
+    gauges = [task["gauges"] for connector in connectors.values() for task in connector["tasks"]]
+    retained = [gauge["slot.retained.bytes"] for gauge in gauges if "slot.retained.bytes" in gauge]
+    return {
+        "failed_connectors": float(sum(connector["state"] == "FAILED" for connector in connectors.values())),
+        "slot_retained_bytes": max(retained, default=None),
+    }
 
 
 def _rates(totals: Mapping[str, float], before: Mapping[str, float], seconds: float) -> Sample:

@@ -36,6 +36,8 @@ METRICS: dict[str, str] = {
     "violations": "contract violations per second",
     "restarts": "restarts of the run",
     "recent_restarts": "restarts in the last ten minutes",
+    "failed_connectors": "connectors that have failed",
+    "slot_retained_bytes": "bytes of its log that a database keeps for change data capture",
 }
 """The metrics of rules, and their meanings."""
 
@@ -106,6 +108,8 @@ DEFAULTS = (
     Rule(name="late records", metric="late_share", threshold=0.01, for_ms=300_000),
     Rule(name="contract violations", metric="violations", ends_after_ms=300_000),
     Rule(name="failed records", metric="failed", ends_after_ms=300_000),
+    Rule(name="failed connector", metric="failed_connectors", comparison=">=", threshold=1, severity="critical"),
+    Rule(name="replication slot", metric="slot_retained_bytes", threshold=10e9, for_ms=300_000),
     Rule(name="no input", metric="idle_seconds", threshold=900, enabled=False),
     Rule(name="state too large", metric="state_bytes", threshold=10e9, for_ms=60_000, enabled=False),
 )
