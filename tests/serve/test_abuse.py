@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import pickle
 import socket
@@ -248,6 +249,36 @@ def test_a_request_without_an_answer_in_time_is_told_to_try_again(tmp_path: Path
     assert (b"retry-after", b"1") in messages[0]["headers"]
     assert "no answer after" in json.loads(messages[1]["body"])["error"]["message"]
     assert cancelled.wait(5)
+
+
+def test_an_answer_that_comes_after_the_time_is_dropped_and_not_waited_for(tmp_path: Path) -> None:
+    messages: list[Any] = []
+
+    async def exchange() -> None:
+        answered = asyncio.Event()
+
+        async def stubborn(_scope: Any, _receive: Any, send: Any) -> None:
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.Event().wait()
+            await answered.wait()  # it would wait for ever if the answer waited for it
+            await send({"type": "http.response.start", "status": 200, "headers": []})
+            await send({"type": "http.response.body", "body": b"late"})
+
+        async def send(message: Any) -> None:
+            messages.append(message)
+            answered.set()
+
+        async def receive() -> Any:
+            await asyncio.Event().wait()
+
+        guard = Guard(stubborn, {"127.0.0.1:8088"}, set(), Audit(tmp_path), seconds=0.05)
+        await guard(
+            {"type": "http", "method": "GET", "path": "/", "headers": [(b"host", b"127.0.0.1:8088")]}, receive, send
+        )
+
+    asyncio.run(exchange())
+    assert [message.get("status") for message in messages] == [503, None]
+    assert b"late" not in messages[1]["body"]
 
 
 def test_an_unexpected_error_has_no_traceback_in_its_answer(server: InProcess, admin: str, capfd: Any) -> None:

@@ -20,11 +20,12 @@ from millstream.serve.reference import POLICY, as_html
 from millstream.serve.services import Services
 from millstream.serve.stores import kafka_streams, routes as stores
 
+# Routes are tried one after the other. Queries of stores are the most frequent requests.
 ROUTERS = (
-    session.router,
-    applications.router,
     stores.router,
     kafka_streams.router,
+    session.router,
+    applications.router,
     topics.router,
     groups.router,
     dead_letters.router,

@@ -132,17 +132,20 @@ class Guard:
         """Runs the application. After the time limit it is cancelled, unless its answer has begun."""
         receive = receive if scope["path"] in _STREAMED else _limited(receive, answer)
         seconds = _LONGER.get(scope["path"], self._seconds)
-        task = asyncio.ensure_future(self._application(scope, receive, answer))
-        began = asyncio.ensure_future(answer.began.wait())
+        task = asyncio.current_task()
+        assert task is not None
+        # A timer costs less than a task of its own for each request.
+        timer = asyncio.get_running_loop().call_later(seconds, answer.expire, task, seconds)
         try:
-            await asyncio.wait({task, began}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
-            if not task.done() and not began.done():
-                raise Refused(503, f"there is no answer after {seconds:g} s: ask for less, or try again")
-            await task
+            await self._application(scope, receive, answer)
+        except asyncio.CancelledError:
+            if answer.expired is None:
+                raise
+            task.uncancel()
         finally:
-            began.cancel()
-            if not task.done():
-                task.cancel()
+            timer.cancel()
+        if answer.expired is not None:
+            await answer.expired
 
     def _note(self, scope: Scope, status: int) -> None:
         """Notes a change, or the attempt of a known sender to make one. Others cannot fill the log."""
@@ -167,14 +170,18 @@ class _Answer:
     def __init__(self, send: Send, request: str) -> None:
         self._send = send
         self._request = request
-        self.began = asyncio.Event()
+        self.began = False
         self.status = 0
         self.refused: Refused | None = None
         """Why the body of the request is not read to its end."""
+        self.expired: asyncio.Task[None] | None = None
+        """Answers that there was no answer in time. What the application sends later is dropped."""
 
     async def __call__(self, message: Message) -> None:
+        if self.expired is not None and asyncio.current_task() is not self.expired:
+            return
         if message["type"] == "http.response.start":
-            if self.began.is_set():
+            if self.began:
                 return
             if self.refused is not None:  # the web framework would answer that the body cannot be parsed
                 raise self.refused
@@ -183,12 +190,22 @@ class _Answer:
             names = {name.lower() for name, _ in given}
             own = [*_HEADERS, (b"cache-control", b"no-store"), (b"x-request-id", self._request.encode())]
             message = {**message, "headers": [*given, *(each for each in own if each[0] not in names)]}
-            self.began.set()
+            self.began = True
         await self._send(message)
+
+    def expire(self, task: asyncio.Task[Any], seconds: float) -> None:
+        """Answers that there was no answer in time, and cancels the application, unless its answer has begun.
+
+        The answer does not wait for the application: a thread of it may take as long as it likes.
+        """
+        if not self.began:
+            message = f"there is no answer after {seconds:g} s: ask for less, or try again"
+            self.expired = asyncio.ensure_future(self.fail(503, message))
+            task.cancel()
 
     async def fail(self, status: int, message: str) -> None:
         """Answers with an error, unless an answer has begun."""
-        if self.began.is_set():
+        if self.began:
             return
         self.refused = None
         body = json.dumps({"error": {"message": message}, "request_id": self._request}).encode()
