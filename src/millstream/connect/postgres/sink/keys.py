@@ -98,7 +98,8 @@ SETTINGS: dict[str, Setting] = {
         "${topic}",
         _table_format,
         "The table of a record: `table` or `schema.table`, with `${topic}`, and for Debezium's records `${source.db}`, "
-        "`${source.schema}` and `${source.table}`. Dots in the inserted names become underscores.",
+        "`${source.schema}` and `${source.table}`. Dots in the inserted names become underscores. A null "
+        "value has no source, and is skipped by such a format: the change event before it has deleted the row.",
     ),
     "table.name.format": Setting("text", None, _table_format, "The same as `collection.name.format`."),
     "schema.evolution": Setting(

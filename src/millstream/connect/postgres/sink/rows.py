@@ -64,6 +64,7 @@ class RowMapping:
 
     def __init__(self, settings: Mapping[str, Any]) -> None:
         self._format: str = settings["collection.name.format"]
+        self._needs_source = "${source" in self._format
         self._changelog = settings["insert.mode"] == "changelog"
         self._deletes: bool = settings["delete.enabled"]
         self._key_mode: str = "kafka" if self._changelog else settings["primary.key.mode"]
@@ -89,6 +90,8 @@ class RowMapping:
                 raise Refusal(f"the operation {operation!r} of Debezium has no 'after'")
         if value is None and not self._changelog and not self._deletes:
             return None
+        if value is None and source is None and self._needs_source:
+            return None  # a tombstone has no source, and the change event before it has deleted the row
         table = self._table(record.topic, source)
         if self._changelog:
             return Change(place, table, *self._changelog_row(record, key, value, operation))
@@ -169,7 +172,7 @@ class RowMapping:
         self._names.add(name)
 
     def _table(self, topic: str, source: Any) -> Table:
-        if "${source" not in self._format:
+        if not self._needs_source:
             table = self._tables.get(topic)
             if table is None:
                 table = self._tables[topic] = self._table_of({"topic": topic})
