@@ -201,6 +201,23 @@ def test_a_batch_full_of_bad_records_is_refused_in_few_rounds(database: Server, 
     ]
 
 
+def test_the_line_that_copy_names_is_that_of_the_record(database: Server) -> None:
+    """Rows without a value for a column with a default are copied by themselves; names can look like a line."""
+    query(database, "CREATE TABLE \"a, line 2\" (id bigint PRIMARY KEY, a varchar(3), state text DEFAULT 'open')")
+    values = [{"a": "1"}, {"a": "2", "state": "x"}, {"a": "long"}, {"a": "long", "state": "x"}, {"a": "3"}, {"a": "4"}]
+    config = {**KEYED, "collection.name.format": "a, line 2"}
+    for mode in ("insert", "upsert"):
+        named = {**config, "insert.mode": mode, "delete.enabled": mode == "upsert"}
+        assert sorted(refused(database, *enumerate(values), config=named)) == [2, 3]
+
+
+def test_records_without_any_value_are_refused(database: Server) -> None:
+    config = {"schema.evolution": "basic"}
+    assert list(refused(database, (1, {}), (2, {"a": None}), config=config)) == [0, 1]
+    query(database, "CREATE TABLE orders (a bigint)")
+    assert list(refused(database, (1, {}), config=config)) == [0]
+
+
 def test_refused_rows_of_deferred_constraints_are_found(database: Server) -> None:
     query(
         database,

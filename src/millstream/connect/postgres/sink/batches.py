@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +16,7 @@ from millstream.connect.postgres.sink.rows import Change, Table
 from millstream.connect.postgres.sink.tables import sql_name
 
 if TYPE_CHECKING:
+    from psycopg2 import Error
     from psycopg2.extensions import cursor as Cursor  # noqa: N812
 
 _PLAIN_KEYS = frozenset({"smallint", "integer", "bigint", "numeric", "boolean", "text", "bytea", "character varying"})
@@ -41,6 +42,8 @@ class TableBatch:
         self._mode: str = settings["insert.mode"]
         self._merges = self._mode in {"upsert", "update"}
         self._target = sql_name(table)
+        self._name = table.name
+        self._copied: tuple[str, Sequence[Line]] = "", ()
         self._columns = columns
         self._key = tuple(changes[0].key)
         if self._merges and settings["missing.fields"] == "null":
@@ -68,11 +71,11 @@ class TableBatch:
         Raises:
             psycopg2.Error: The server refuses them, or the connection is lost.
         """
-        if self._one_by_one:
+        if not self._merges:
+            self._append(cursor, self._lines.lines)
+        elif self._one_by_one:
             for line in self._lines.lines:
                 self._merge(cursor, stages, [line])
-        elif not self._merges:
-            self._append(cursor, self._lines.lines)
         else:
             self._merge(cursor, stages, self._lines.lines)
 
@@ -84,7 +87,7 @@ class TableBatch:
         """
 
         def attempt(lines: Sequence[Line]) -> None:
-            with _savepoint(cursor, stages):
+            with _savepoint(cursor, stages, lambda error: self._place_of(error, lines)):
                 if self._merges:
                     self._merge(cursor, stages, lines)
                 else:
@@ -106,10 +109,19 @@ class TableBatch:
         self._one_by_one = True
         self._lines = self._lines_of([single(change) for change in self._changes])
 
+    def _place_of(self, error: Error, lines: Sequence[Line]) -> int | None:
+        """Returns the place of the line at which COPY failed among some lines; None if the server does not name it."""
+        relation, copied = self._copied
+        number = copied_line(error, relation)
+        if number is None or number >= len(copied):
+            return None
+        return next((place for place, line in enumerate(lines) if line.place == copied[number].place), None)
+
     def _append(self, cursor: Cursor, lines: Sequence[Line]) -> None:
         # A column that a row lacks gets its default. COPY has one list of columns for all its lines.
         defaults = any(self._columns[name].has_default for name in self._lines.names)
         if not defaults:
+            self._copied = self._name, lines
             copy(cursor, self._target, list(map(quoted, self._lines.names)), lines)
             return
         for number, names in enumerate(self._lines.groups):
@@ -123,11 +135,13 @@ class TableBatch:
         for line in lines:
             cells = line.text[:-1].split(b"\t")
             narrowed.append(line._replace(text=b"\t".join(cells[place] for place in places) + b"\n"))
+        self._copied = self._name, narrowed
         copy(cursor, self._target, list(map(quoted, names)), narrowed)
 
     def _merge(self, cursor: Cursor, stages: Stages, lines: Sequence[Line]) -> None:
         names = self._lines.names
         stage = stages.stage(cursor, [self._columns[name] for name in names])
+        self._copied = stage.rpartition(".")[2], lines
         stages.load(cursor, stage, names, lines)
         updates_only = self._mode == "update"
         merge = Merge(self._target, self._key, stage, self._lines.groups, updates_only=updates_only)
@@ -141,7 +155,7 @@ class EqualKeysError(Exception):
 
 
 @contextmanager
-def _savepoint(cursor: Cursor, stages: Stages) -> Iterator[None]:
+def _savepoint(cursor: Cursor, stages: Stages, place_of: Callable[[Error], int | None]) -> Iterator[None]:
     """Turns errors of single rows into `RefusedRow`, and takes back what was written."""
     cursor.execute("SAVEPOINT rows")
     known = stages.mark()
@@ -156,5 +170,5 @@ def _savepoint(cursor: Cursor, stages: Stages) -> Iterator[None]:
         stages.roll_back_to(known)
         if reason is None:
             raise EqualKeysError from error
-        raise RefusedRow(reason, copied_line(error)) from None
+        raise RefusedRow(reason, place_of(error)) from None
     cursor.execute("RELEASE SAVEPOINT rows")

@@ -31,7 +31,7 @@ _HINTS = {
     "55P03": "another session holds a lock: see pg_locks and pg_stat_activity",
 }
 
-_LINE = re.compile(r"^COPY [^,]*, \D*(\d+)")
+_LINE = re.compile(r"[^\d,]*(\d+)")
 
 
 def state_of(error: Error) -> str:
@@ -54,9 +54,13 @@ def row_reason(error: Error) -> str | None:
     return reason if len(reason) <= 500 else f"{reason[:500]}…"
 
 
-def copied_line(error: Error) -> int | None:
-    """Returns the line of COPY that failed, from 0; None if the server does not name it."""
-    named = _LINE.match(error.diag.context or "")
+def copied_line(error: Error, relation: str) -> int | None:
+    """Returns the line of COPY to a table that failed, from 0; None if the server does not name it.
+
+    The words of the context have the language of the server. It begins with the name, which may contain anything.
+    """
+    context = error.diag.context or ""
+    named = _LINE.match(context.removeprefix(f"COPY {relation},")) if context.startswith(f"COPY {relation},") else None
     return int(named[1]) - 1 if named else None
 
 

@@ -98,7 +98,10 @@ class Lines:
             values = [operation.row.get(name) for operation in operations]
             cells.append(encode_column(columns[name], values, refused))
             self.refused |= {operations[place].place: reason for place, reason in refused.items()}
-        self.lines = self._lines(operations, list(zip(*cells, strict=True)), staged)
+        if not self.names:
+            reason = "the record has no value for any column"
+            self.refused = {operation.place: reason for operation in operations}
+        self.lines = self._lines(operations, list(zip(*cells, strict=True)), staged) if self.names else []
 
     def _lines(self, operations: Sequence[Operation], rows: Sequence[tuple[str, ...]], staged: bool) -> list[Line]:
         lines = []

@@ -105,7 +105,10 @@ class PostgresWriter(SinkWriter):
             accepted = [change for change in changes[table] if change.place not in fitting.refused]
             with self._session.transaction(f"reading the table {table}") as cursor:
                 columns = self._catalog.columns(cursor, table)
-            if accepted and columns is not None:
+            if columns is None:
+                reason = f"there is no table {table}, and the record has no value from which it could be created"
+                refused.update((change.place, reason) for change in accepted)
+            elif accepted:
                 batch = TableBatch(self._settings, table, columns, accepted)
                 refused.update(batch.refused)
                 batches.append(batch)
