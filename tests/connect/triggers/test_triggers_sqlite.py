@@ -88,6 +88,21 @@ def test_recorded_changes_are_deleted_and_numbers_are_not_reused(tmp_path: Path,
     assert operations(recording.records) == [({"id": number}, "c") for number in range(3)]
 
 
+def test_a_writer_that_holds_the_lock_does_not_stop_the_source(tmp_path: Path, shop: sqlite3.Connection) -> None:
+    orders, recording = source(tmp_path), Recording()
+    orders.install()
+    shop.execute("INSERT INTO orders VALUES (1, 'a', NULL)")
+    shop.execute("BEGIN IMMEDIATE")
+    shop.execute("INSERT INTO orders VALUES (2, 'b', NULL)")
+    polls = iter(range(5))
+    recording.run(orders, until=lambda: next(polls, None) is None)
+    assert len(recording.records) == 1
+    shop.execute("COMMIT")
+    left = "SELECT count(*) FROM millstream_changes WHERE sequence > 0"
+    recording.run(orders, until=lambda: shop.execute(left).fetchone() == (0,))
+    assert len(recording.records) == 2
+
+
 def test_stops_at_any_point_lose_and_double_nothing(tmp_path: Path, shop: sqlite3.Connection) -> None:
     draw = random.Random(2)
     orders, recording = source(tmp_path, max_batch_size=3), Recording()

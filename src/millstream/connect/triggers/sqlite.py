@@ -18,6 +18,7 @@ from millstream.connect.triggers.changes import Change, ChangeTable
 from millstream.errors import ConfigError, ConnectorError
 
 _OPERATIONS = {"c": ("INSERT", (None, "NEW")), "u": ("UPDATE", ("OLD", "NEW")), "d": ("DELETE", ("OLD", None))}
+_PATIENCE_MS = 50
 _MOST_COLUMNS = 400
 """An expression of SQLite has 1,000 levels at most."""
 
@@ -108,7 +109,13 @@ class SqliteChanges(ChangeTable):
         ]
 
     def discard(self, to: int) -> None:
-        self._connection.execute(f"DELETE FROM {self._table} WHERE sequence > 0 AND sequence <= ?", (to,))
+        # A writer may hold the lock for long. The source must not wait for it: the next call deletes the changes.
+        [(patience,)] = self._connection.execute("PRAGMA busy_timeout").fetchall()
+        self._connection.execute(f"PRAGMA busy_timeout = {_PATIENCE_MS}")
+        try:
+            self._connection.execute(f"DELETE FROM {self._table} WHERE sequence > 0 AND sequence <= ?", (to,))
+        finally:
+            self._connection.execute(f"PRAGMA busy_timeout = {patience}")
 
     def close(self) -> None:
         self._connection.close()
