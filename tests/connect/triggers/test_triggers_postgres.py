@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -113,6 +114,40 @@ def test_concurrent_transactions_and_stops_at_any_point_lose_and_double_nothing(
     rows = {f'{{"id": {key}}}': {"id": key, "item": item} for key, item in database.execute("SELECT * FROM orders")}
     left = "SELECT count(*) FROM millstream_changes WHERE sequence > 0"
     recording.run(orders, until=lambda: database.execute(left) == [(0,)], draw=draw)
+    assert applied(recording.records) == rows
+
+
+def test_threads_that_change_the_same_rows_are_followed_in_the_order_of_their_commits(database: Database) -> None:
+    database.execute(CREATE)
+    orders, recording = source(database, max_batch_size=50), Recording()
+    orders.install()
+
+    def work(seed: int) -> None:
+        draw = random.Random(seed)
+        writer = database.connect()
+        writer.autocommit = False
+        for _transaction in range(60):
+            with writer.cursor() as cursor:
+                for key in sorted(draw.sample(range(6), draw.randrange(1, 4))):  # sorted: no deadlocks
+                    statement = draw.choice(
+                        [
+                            "INSERT INTO orders VALUES (%s, %s) ON CONFLICT (id) DO UPDATE SET item = excluded.item",
+                            "WITH gone AS (DELETE FROM orders WHERE id = %s) SELECT %s",
+                        ]
+                    )
+                    cursor.execute(statement, (key, str(draw.random())))
+            draw.choice([writer.commit, writer.commit, writer.commit, writer.rollback])()
+        writer.rollback()
+        writer.close()
+
+    with ThreadPoolExecutor(5) as pool:
+        working = [pool.submit(work, seed) for seed in range(5)]
+        recording.run(orders, until=lambda: all(each.done() for each in working), draw=random.Random(1))
+        for each in working:
+            each.result()
+    left = "SELECT count(*) FROM millstream_changes WHERE sequence > 0"
+    recording.run(orders, until=lambda: database.execute(left) == [(0,)])
+    rows = {f'{{"id": {key}}}': {"id": key, "item": item} for key, item in database.execute("SELECT * FROM orders")}
     assert applied(recording.records) == rows
 
 
