@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import random
+import threading
+import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
+from psycopg2.extensions import connection as Connection  # noqa: N812
 from tests.connect.postgres.cdc.host import Host, written
 from tests.connect.postgres.cdc.load import CREATE, check_history, load
 from tests.connect.postgres.server import Database
@@ -74,26 +78,53 @@ def test_a_command_is_carried_out_once(database: Database, host: Hosts) -> None:
     assert [record.key["id"] for record in capture.records] == list(range(1, 201))
 
 
+@contextmanager
+def waiting_commit(database: Database, statement: str) -> Iterator[None]:
+    """A commit that waits for a synchronous replica: it is in the stream, and no snapshot sees it."""
+    first, waiting = database.connect(), database.connect()
+    database.execute("set synchronous_commit = local")
+    database.execute("alter system set synchronous_standby_names = 'nobody'")
+    database.execute("select pg_reload_conf()")
+    stopping = threading.Event()
+
+    def commit(connection: Connection, text: str, again: bool) -> None:
+        with connection.cursor() as cursor:
+            cursor.execute(text)
+            while again and not stopping.is_set():
+                cursor.execute(text)
+
+    def until_waiting(count: int) -> None:
+        deadline = time.monotonic() + 20
+        while len(database.execute("select 1 from pg_stat_activity where wait_event = 'SyncRep'")) < count:
+            assert time.monotonic() < deadline, "the commit does not wait"
+            time.sleep(0.01)
+
+    message = "select pg_logical_emit_message(true, 'test', '')"
+    threads = [
+        threading.Thread(target=commit, args=(first, message, True)),
+        threading.Thread(target=commit, args=(waiting, statement, False)),
+    ]
+    try:
+        # The server takes over the setting a moment later: the first commit that waits shows it.
+        for count, thread in enumerate(threads, 1):
+            thread.start()
+            until_waiting(count)
+        yield
+    finally:
+        stopping.set()
+        database.execute("alter system reset synchronous_standby_names")
+        database.execute("select pg_reload_conf()")
+        for thread in threads:
+            thread.join()
+        first.close()
+        waiting.close()
+
+
 def test_a_transaction_that_is_sent_before_it_is_visible_is_not_overwritten(database: Database, host: Hosts) -> None:
-    """A commit that waits for a synchronous replica is in the stream, and no snapshot sees it."""
     database.execute(CREATE)
     capture = host()
     capture.run_to_end(database)
-    database.execute("alter system set synchronous_standby_names = 'nobody'")
-    database.execute("select pg_reload_conf()")
-    waiting = database.connect()
-    other = database.connect()
-    try:
-        with other.cursor() as cursor:
-            cursor.execute("set synchronous_commit = local")
-        import threading
-
-        def commit() -> None:
-            with waiting.cursor() as cursor:
-                cursor.execute("update t set n = nextval('version') where id = 7")
-
-        thread = threading.Thread(target=commit)
-        thread.start()
+    with waiting_commit(database, "update t set n = nextval('version') where id = 7"):
         capture.run_until(lambda: len(capture.records) == 201)
         assert database.execute("select n from t where id = 7") == [(0,)]
         capture.commands.append({"id": "1", "type": "snapshot", "tables": ["public.t"]})
@@ -103,15 +134,33 @@ def test_a_transaction_that_is_sent_before_it_is_visible_is_not_overwritten(data
             for _ in range(30):
                 capture.step()
             assert len(capture.records) == 201, "rows are emitted that are older than a change"
-    finally:
-        database.execute("alter system reset synchronous_standby_names")
-        database.execute("select pg_reload_conf()")
-        thread.join()
-        waiting.close()
-        other.close()
     capture.run_to_end(database)
     check_history(database, capture.records)
     assert len(capture.records) == 401
+
+
+@pytest.mark.parametrize("restart", [False, True])
+def test_a_row_comes_before_a_change_that_its_snapshot_does_not_see(
+    database: Database, host: Hosts, restart: bool
+) -> None:
+    database.execute(CREATE)
+    # With the records of transactions, a chunk is read between two transactions that have both arrived.
+    capture = host(max_batch_size=1, provide_transaction_metadata=True)
+    capture.run_to_end(database)
+    seen = len(capture.records)
+    database.execute("update t set n = nextval('version') where id = 3")
+    with waiting_commit(database, "update t set n = nextval('version') where id = 7"):
+        capture.commands.append({"id": "1", "type": "snapshot", "tables": ["public.t"]})
+        capture.run_until(lambda: bool(capture.committed.get("snapshot", {}).get("emitted")))
+        assert capture.committed["snapshot"]["emitted"] == [["7"]]
+        if restart:
+            capture.close()
+    capture.run_to_end(database)
+    check_history(database, capture.records)
+    changes = [record for record in capture.records[seen:] if record.topic == "p.public.t"]
+    assert [record.value["op"] for record in changes if record.key == {"id": 7}] == ["r", "u"]
+    assert [record.value["op"] for record in changes if record.key == {"id": 3}] == ["u", "r"]
+    assert len(changes) == 202
 
 
 def test_a_table_without_a_key_is_read_whole_or_not_at_all(database: Database, host: Hosts) -> None:
