@@ -66,6 +66,12 @@ class Application:
                 return time.perf_counter()
             time.sleep(0.1)
 
+    def end(self) -> None:
+        """Ends the process."""
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+        self.process.wait()
+
 
 class Feeder(threading.Thread):
     """Writes events at a constant rate."""
@@ -102,8 +108,8 @@ class Server:
 
 
 @contextlib.contextmanager
-def serving(data: Path, redis: int) -> Iterator[Server]:
-    """The server."""
+def serving(data: Path, redis: int = 0, **options: Any) -> Iterator[Server]:
+    """The server, with fields of `ServeOptions`."""
     with subprocess.Popen(
         [sys.executable, str(HERE / "serve_host.py"), str(redis)],
         stdin=subprocess.PIPE,
@@ -112,7 +118,7 @@ def serving(data: Path, redis: int) -> Iterator[Server]:
     ) as process:
         assert process.stdin is not None
         assert process.stdout is not None
-        process.stdin.write(json.dumps({"host": "127.0.0.1", "port": 0, "data": str(data)}) + "\n")
+        process.stdin.write(json.dumps({"host": "127.0.0.1", "port": 0, "data": str(data), **options}) + "\n")
         process.stdin.flush()
         answer = json.loads(process.stdout.readline())
         try:
@@ -205,9 +211,7 @@ def measure(options: argparse.Namespace, directory: Path) -> list[Figure]:
         with redis_server(directory) as redis, serving(data, redis) as server:
             return measured(options, directory, application, capacity, redis, server)
     finally:
-        assert application.process.stdin is not None
-        application.process.stdin.close()
-        application.process.wait()
+        application.end()
 
 
 def measured(
