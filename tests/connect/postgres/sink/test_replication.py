@@ -12,15 +12,19 @@ from tests.connect.postgres.sink.sinks import UPSERT, query, sink_of
 from millstream import App
 from millstream.connect.postgres.client import Server
 from millstream.connect.triggers import TriggerSource
+from millstream.log import open_log
+
+
+def source_of(tmp_path: Path) -> TriggerSource:
+    return TriggerSource(
+        {"connection.url": f"sqlite:{tmp_path}/shop.db", "table.include.list": "orders", "topic.prefix": "shop"}
+    )
 
 
 def replicate(tmp_path: Path, database: Server) -> None:
     """Runs the application until the target has all changes."""
     app = App("replica", config={"state.dir": str(tmp_path / "data"), "status": "none"})
-    settings = {"connection.url": f"sqlite:{tmp_path}/shop.db", "table.include.list": "orders", "topic.prefix": "shop"}
-    source = TriggerSource(settings)
-    source.install()
-    app.connect("shop", source, partitions=3)
+    app.connect("shop", source_of(tmp_path))
     target = {**UPSERT, "schema.evolution": "basic", "collection.name.format": "${source.table}"}
     app.connect("target", sink_of(database, target), topics=["shop.orders"], key="json", tasks=2)
     app.run(until_caught_up=True)
@@ -30,7 +34,9 @@ def test_the_target_equals_the_source_after_each_run(database: Server, tmp_path:
     draw = random.Random(9)
     with closing(sqlite3.connect(tmp_path / "shop.db", isolation_level=None)) as shop:
         shop.execute("CREATE TABLE orders (id INTEGER PRIMARY KEY, item TEXT, price)")
-        replicate(tmp_path, database)
+        source_of(tmp_path).install()
+        with open_log(tmp_path / "data") as log:
+            log.create_topic("shop.orders", partitions=3)
         for _run in range(4):
             for _change in range(200):
                 statement = draw.choice(
