@@ -67,6 +67,8 @@ def _time(text: str) -> tuple[int, int]:
         raise ValueError("it is not a time")
     hours, minutes, seconds, fraction, sign, *offset = match.groups()
     micros = (int(hours) * 3600 + int(minutes) * 60 + int(seconds)) * 1_000_000 + int((fraction or "").ljust(6, "0"))
+    if sign is None:
+        return micros, 0
     east = sum(int(part or 0) * size for part, size in zip(offset, (3600, 60, 1), strict=True))
     return micros, -east if sign == "-" else east
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import random
+import signal
 from collections.abc import Callable
 from typing import Any
 
@@ -358,3 +360,41 @@ def test_a_killed_server_continues_where_it_was(database: Database, host: Hosts)
     database.execute("insert into t values (51, 'y')")
     capture.run_to_end(database)
     assert [value[1]["id"] for value in capture.values()] == list(range(1, 52))
+
+
+def test_a_server_that_does_not_answer_is_an_error(
+    database: Database, host: Hosts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("millstream.connect.postgres.cdc.replication._SILENCE", 0.5)
+    database.execute(f"{TABLE}; insert into t values (1, 'a')")
+    capture = host()
+    capture.run_to_end(database)
+    database.execute("insert into t values (2, 'b')")
+    capture.run_to_end(database)
+    ((process,),) = database.execute(
+        "select active_pid from pg_replication_slots where slot_name = %s", (database.name,)
+    )
+    os.kill(process, signal.SIGSTOP)
+    try:
+        with pytest.raises(ConnectorError, match="has not answered") as caught:
+            capture.run_until(lambda: False)
+    finally:
+        os.kill(process, signal.SIGCONT)
+    assert caught.value.may_pass
+    capture.close()
+    database.execute("insert into t values (3, 'c')")
+    capture.run_to_end(database)
+    assert [value[1]["id"] for value in capture.values()] == [1, 2, 3]
+
+
+def test_the_slot_is_dropped_on_demand(database: Database, host: Hosts) -> None:
+    database.execute(f"{TABLE}; insert into t values (1, 'a')")
+    capture = host(slot_drop_on_stop=True)
+    capture.run_to_end(database)
+    slots = "select 1 from pg_replication_slots where slot_name = %s"
+    capture.close()
+    assert database.execute(slots, (database.name,))
+    capture.run_to_end(database)
+    capture.stopping = True
+    capture.close()
+    assert not database.execute(slots, (database.name,))

@@ -80,7 +80,6 @@ class Changes:
     """Follows the stream from a position.
 
     Attributes:
-        position: The position after the last message.
         begin: The beginning of the transaction that is being read; None between transactions.
         commit_time: The time of the last transaction, in ms.
     """
@@ -96,7 +95,8 @@ class Changes:
         self._recorded = False
         self._index = 0
         self._counts: Counter[str] = Counter()
-        self.position = position
+        self._position = position
+        self._emitted = position.index
         self.begin: Begin | None = None
         self.commit_time = 0
 
@@ -116,8 +116,19 @@ class Changes:
 
     def keep_alive(self, end: int) -> None:
         """Moves the position: the server has sent all transactions that ended before it."""
-        if self.begin is None and not self.position.transaction and end > self.position.lsn:
-            self.position = self.position.replace(lsn=end)
+        if self.begin is None and not self._position.transaction and end > self._position.lsn:
+            self._move(self._position.replace(lsn=end))
+
+    @property
+    def position(self) -> Position:
+        """The position after the last message."""
+        if self._position.index != self._emitted:
+            self._position = self._position.replace(index=self._emitted)
+        return self._position
+
+    def _move(self, position: Position) -> None:
+        self._position = position
+        self._emitted = position.index
 
     def _start(self, begin: Begin) -> None:
         self.begin = begin
@@ -125,9 +136,9 @@ class Changes:
         self._index = 0
         self._counts.clear()
         # The server sends transactions again from the position that was reported to it, which is an earlier one.
-        self._recorded = begin.lsn < self.position.lsn
-        if not self._recorded and begin.lsn != self.position.transaction:
-            self.position = self.position.replace(transaction=begin.lsn, index=0)
+        self._recorded = begin.lsn < self._position.lsn
+        if not self._recorded and begin.lsn != self._position.transaction:
+            self._move(self._position.replace(transaction=begin.lsn, index=0))
 
     def _commit(self, commit: Commit) -> list[SourceRecord]:
         begin, self.begin = self.begin, None
@@ -135,7 +146,7 @@ class Changes:
             raise ConnectorError("PostgreSQL sent the end of a transaction without its beginning")
         if self._recorded:
             return []
-        self.position = self.position.replace(lsn=commit.end, transaction=0, index=0)
+        self._move(self._position.replace(lsn=commit.end, transaction=0, index=0))
         if not self._describes or not self._counts:
             return []
         return [self._maker.bound(_id(begin), begin.time, dict(self._counts))]
@@ -185,9 +196,9 @@ class Changes:
     def _count(self) -> bool:
         """Counts a change, and returns whether it is not recorded yet."""
         self._index += 1
-        if self._recorded or self._index <= self.position.index:
+        if self._recorded or self._index <= self._emitted:
             return False
-        self.position = self.position.replace(index=self._index)
+        self._emitted = self._index
         return True
 
     def _table(self, identifier: int) -> CapturedTable | None:

@@ -91,7 +91,7 @@ SETTINGS: dict[str, Setting] = {
         "boolean",
         False,
         flag,
-        "Whether the slot is dropped when the connector stops. Its position is lost then: for tests only.",
+        "Whether the slot is dropped when the connector stops or is paused. It cannot continue then: for tests only.",
     ),
     "publication.name": Setting("text", "millstream_publication", text, "The publication that the slot reads."),
     "publication.autocreate.mode": _choice(

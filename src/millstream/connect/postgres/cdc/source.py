@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+import time
 from collections.abc import Generator, Iterator, Mapping
 from typing import Any
 
@@ -78,9 +79,18 @@ class _Run:
     def close(self) -> None:
         if self._stream is not None:
             self._stream.close()
-        if self._settings["slot.drop.on.stop"]:
-            with contextlib.suppress(ConnectorError):
-                self._session.slot.drop()
+        if self._settings["slot.drop.on.stop"] and self._context.stopping:
+            self._drop_slot()
+
+    def _drop_slot(self) -> None:
+        """Drops the slot as soon as the process of the server that has sent the stream has ended."""
+        for _ in range(_ATTEMPTS):
+            state = self._session.slot.state()
+            if state is None or state.pid is None:
+                break
+            time.sleep(_ATTEMPT_INTERVAL)
+        with contextlib.suppress(ConnectorError):
+            self._session.slot.drop()
 
     def read(self, recorded: Position | None) -> Iterator[SourceBatch | None]:
         mode = self._settings["snapshot.mode"]
