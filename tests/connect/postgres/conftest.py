@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-import shutil
 import socket
+import subprocess
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -32,13 +33,24 @@ def postgres() -> Iterator[PostgresServer]:
     root = Path(tempfile.mkdtemp(prefix="millstream-pg-"))
     root.chmod(0o755)
     server = PostgresServer(binaries, root / "s", _free_port())
-    try:
+    with _guarded(server, root):
         server.create()
         server.start()
         yield server
         server.stop()
-    finally:
-        shutil.rmtree(root, ignore_errors=True)
+
+
+@contextmanager
+def _guarded(server: PostgresServer, root: Path) -> Iterator[None]:
+    """Ends the server and deletes its data, also if this process is killed: a shell waits for the end of a pipe."""
+    script = 'cat; test -f "$1/postmaster.pid" && kill -QUIT "$(head -n 1 "$1/postmaster.pid")" && sleep 2; rm -rf "$2"'
+    command = ["sh", "-c", script, "guard", str(server.data), str(root)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True) as guard:
+        try:
+            yield
+        finally:
+            assert guard.stdin is not None
+            guard.stdin.close()
 
 
 @pytest.fixture
