@@ -13,7 +13,7 @@ from tests.connect.waiting import wait_for
 from millstream import App, Handle
 from millstream.connect import SourceRecord
 from millstream.errors import ConfigError, ConnectorError, FencedError
-from millstream.log import open_log
+from millstream.log import ProducerRecord, open_log
 from millstream.log.api import Scope
 from millstream.runtime.lifecycle import State
 
@@ -86,6 +86,19 @@ def test_a_sink_continues_at_the_offsets_of_its_target(tmp_path: Path) -> None:
         app.run(until_caught_up=True)
         write(tmp_path, [f"k:{40 + run}"])
     assert sorted(int(value) for _key, value in rows_of(tmp_path / "rows.db")) == list(range(42))
+
+
+def test_a_sink_waits_for_its_topic(tmp_path: Path) -> None:
+    app = make(tmp_path)
+    app.connect("table", Rows(tmp_path / "rows.db"), topics=["lines"], value=str)
+    with app.start() as handle:
+        waiting = "waiting for topic lines"
+        wait_for(lambda: handle.metrics()["connectors"]["table"]["tasks"][0]["progress"] == waiting, waiting)
+        with open_log(tmp_path / "data") as log:
+            log.create_topic("lines", partitions=2)
+            log.produce("lines", [ProducerRecord(b"k", b"1")])
+        wait_for(lambda: handle.metrics()["connectors"]["table"]["records"] == 1, "the record")
+    assert rows_of(tmp_path / "rows.db") == [("k", "1")]
 
 
 def test_transforms_change_drop_and_multiply_records(tmp_path: Path) -> None:

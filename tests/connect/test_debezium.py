@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from dataclasses import dataclass
 from decimal import Decimal
@@ -147,6 +148,10 @@ def test_bytes_and_decimals_have_the_form_of_kafka_connect() -> None:
     assert fields[1] == {**decimal, "optional": True, "field": "price"}
     number = {"type": "int32", "optional": False}
     assert fields[2] == {"type": "array", "items": number, "optional": False, "field": "sizes"}
+    large = "1234567890123456789012345678901234567890.12"
+    data = converter_for("json", "value").bind(SerdeContext("t", is_key=False))(price, Decimal(large))
+    assert data is not None
+    assert int.from_bytes(base64.b64decode(json.loads(data)), "big", signed=True) == int(large.replace(".", ""))
     with pytest.raises(SerializationError, match=r"1\.234 has no exact form with 2 digits"):
         converter_for("json", "value").bind(SerdeContext("t", is_key=False))(price, Decimal("1.234"))
 

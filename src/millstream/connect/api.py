@@ -125,7 +125,10 @@ class Context(Protocol):
         ...
 
     def report(self, message: str) -> None:
-        """Shows the progress of a long step; an empty message: it is over."""
+        """Shows the progress of a long step; an empty message: it is over.
+
+        A source that yields None meanwhile has not caught up.
+        """
         ...
 
 

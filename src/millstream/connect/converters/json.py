@@ -30,12 +30,30 @@ def unscaled_bytes(number: Decimal, scale: int) -> bytes:
     Raises:
         ValueError: The number has more digits after the point, or is not finite.
     """
-    scaled = number.scaleb(scale) if number.is_finite() else number
-    if not number.is_finite() or scaled != scaled.to_integral_value():
+    whole = _unscaled(number, scale) if number.is_finite() else None
+    if whole is None:
         raise ValueError(f"{number} has no exact form with {scale} digits after the point")
-    whole = int(scaled)
     size = (whole + (whole < 0)).bit_length() // 8 + 1
     return whole.to_bytes(size, "big", signed=True)
+
+
+def _unscaled(number: Decimal, scale: int) -> int | None:
+    """The unscaled value, exactly; None if the number has more digits after the point.
+
+    Methods of `Decimal` round to the precision of the context.
+    """
+    sign, digits, exponent = number.as_tuple()
+    assert isinstance(exponent, int)
+    whole = int("".join(map(str, digits)))
+    shift = exponent + scale
+    power: int = 10 ** abs(shift)
+    if shift >= 0:
+        whole *= power
+    else:
+        whole, rest = divmod(whole, power)
+        if rest:
+            return None
+    return -whole if sign else whole
 
 
 class JsonConverter(Converter):

@@ -8,7 +8,7 @@ from contextlib import closing, suppress
 
 from millstream.connect import RefusedRecords, SinkConnector, SinkRecord, SinkWriter
 from millstream.core.failpoints import declare, reach
-from millstream.errors import BrokerError, ConnectorError
+from millstream.errors import BrokerError, ConnectorError, UnknownTopicError
 from millstream.log.api import Fetched, Follower
 from millstream.runtime.connectors.letters import DeadLetters, LostRecord
 from millstream.runtime.connectors.source_task import scope_of
@@ -68,7 +68,7 @@ class SinkTask(ConnectorTask):
                 if any(part.offsets or part.next > self._at[part.topic, part.partition] for part in fetched):
                     self._write(writer, fetched)
                 elif not any(follower.has_more(*place) for place in self._at):
-                    self._note_idle(follower)
+                    self._note_idle(writer, follower)
                 if time.monotonic() - looked >= _LOOK_EVERY:
                     looked = time.monotonic()
                     self._follow(writer, follower)
@@ -81,23 +81,28 @@ class SinkTask(ConnectorTask):
         self._ends_asked = False
         super().expect_idle()
 
-    def _note_idle(self, follower: Follower) -> None:
-        """Notes that there are no more records, once the ends of the partitions were asked for."""
+    def _note_idle(self, writer: SinkWriter, follower: Follower) -> None:
+        """Notes that there are no more records, once new partitions and the ends of all were asked for."""
         if self._ends_asked:
             self._was_idle.set()
         elif not self._was_idle.is_set():
             self._ends_asked = True
+            self._follow(writer, follower)
             follower.refresh(self._at)
 
     def _follow(self, writer: SinkWriter, follower: Follower) -> None:
-        """Begins to read partitions that are new."""
+        """Begins to read partitions that are new. A topic that does not exist yet may come."""
         log, spec = self._environment.log, self._spec
-        places = [
-            (name, number)
-            for index, name in enumerate(spec.topics)
-            for number in range(log.topic(name).partitions)
-            if (index + number) % spec.tasks == self.task and (name, number) not in self._at
-        ]
+        places, missing = [], []
+        for index, name in enumerate(spec.topics):
+            try:
+                count = log.topic(name).partitions
+            except UnknownTopicError:
+                missing.append(name)
+                continue
+            own = [number for number in range(count) if (index + number) % spec.tasks == self.task]
+            places += [(name, number) for number in own if (name, number) not in self._at]
+        self.report(f"waiting for topic {', '.join(missing)}" if missing else "")
         if not places:
             return
         recorded = writer.positions(places)

@@ -91,7 +91,7 @@ class SourceTask(ConnectorTask):
                 if (moved and (is_due or self.stopping)) or self._new_commands:
                     self._publish(pending, position, moved=moved)
                     pending, moved = [], False
-                if batch is None:
+                if batch is None and not self.tally.progress:  # a long step has no records at times
                     self._was_idle.set()
                 if self.stopping:
                     return False
