@@ -109,7 +109,7 @@ def _command(data: str | None, application: str, connector: str, name: str, **ar
         there = f"it has: {', '.join(known)}" if known else "it has none"
         raise CommandError(f"application {application!r} has reported no connector {connector!r}", hint=there)
     reports.command(application, "connector", {"connector": connector, "command": name, "arguments": arguments})
-    print_note(f"told {application} to {name} {connector}")
+    print_note(f"sent {name!r} to connector {connector} of application {application}")
 
 
 @command(connect, "pause", "millstream connect pause inventory products")
