@@ -44,6 +44,9 @@ class Recording:
     def report(self, message: str) -> None:
         self.reports.append(message)
 
+    def warn(self, message: str) -> None:
+        self.reports.append(message)
+
     def run(
         self,
         source: Source,

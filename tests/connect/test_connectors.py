@@ -41,6 +41,10 @@ def state_of(handle: Handle, name: str) -> str:
     return str(handle.metrics()["connectors"][name]["state"])
 
 
+def progress_of(handle: Handle, name: str) -> list[str]:
+    return [task["progress"] for task in handle.metrics()["connectors"][name]["tasks"]]
+
+
 def test_a_source_continues_at_its_position_after_a_restart(tmp_path: Path) -> None:
     write(tmp_path, [f"k{number % 3}:{number}" for number in range(20)])
     for start in (0, 20, 20):
@@ -92,8 +96,7 @@ def test_a_sink_waits_for_its_topic(tmp_path: Path) -> None:
     app = make(tmp_path)
     app.connect("table", Rows(tmp_path / "rows.db"), topics=["lines"], value=str)
     with app.start() as handle:
-        waiting = "waiting for topic lines"
-        wait_for(lambda: handle.metrics()["connectors"]["table"]["tasks"][0]["progress"] == waiting, waiting)
+        wait_for(lambda: "waiting for topic lines" in progress_of(handle, "table"), "the task")
         with open_log(tmp_path / "data") as log:
             log.create_topic("lines", partitions=2)
             log.produce("lines", [ProducerRecord(b"k", b"1")])

@@ -131,6 +131,10 @@ class Context(Protocol):
         """
         ...
 
+    def warn(self, message: str) -> None:
+        """Shows a message to the user, such as a command that cannot be carried out."""
+        ...
+
 
 class SourceContext(Context, Protocol):
     """What the runtime offers to a source."""

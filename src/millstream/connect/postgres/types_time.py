@@ -15,6 +15,9 @@ INFINITE_MILLIS = {name: micros // 1000 for name, micros in INFINITE_MICROS.item
 
 _DATE = re.compile(r"(\d+)-(\d\d)-(\d\d)( BC)?")
 _TIME = re.compile(r"(\d\d):(\d\d):(\d\d)(?:\.(\d{1,6}))?(?:([+-])(\d\d)(?::(\d\d))?(?::(\d\d))?)?")
+_COMMON_ZONED = re.compile(r"(\d{4}-\d\d-\d\d) (\d\d:\d\d:\d\d(?:\.\d{1,6})?)\+00")
+"""Timestamps of the years 1 to 9999 in UTC, which need no arithmetic."""
+
 _INTERVAL = re.compile(
     r"P(?:(-?\d+)Y)?(?:(-?\d+)M)?(?:(-?\d+)D)?(?:T(?:(-?\d+)H)?(?:(-?\d+)M)?(?:(-?)(\d+)(?:\.(\d{1,6}))?S)?)?"
 )
@@ -100,6 +103,9 @@ def zoned_timestamp(text: str) -> str:
     Raises:
         ValueError: The text is not a timestamp in UTC.
     """
+    common = _COMMON_ZONED.fullmatch(text)
+    if common is not None:
+        return f"{common[1]}T{common[2]}Z"
     if text in INFINITE_MICROS:
         return text
     date, _, time = text.partition(" ")

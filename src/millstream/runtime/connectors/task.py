@@ -161,6 +161,10 @@ class ConnectorTask(ABC):
         """Shows the progress of a long step."""
         self.tally.progress = message
 
+    def warn(self, message: str) -> None:
+        """Shows a message to the user."""
+        self._tell(message)
+
     # ----- the thread -----------------------------------------------------------------------------------------
 
     @abstractmethod

@@ -53,6 +53,9 @@ class Host:
     def report(self, message: str) -> None:
         self.reports.append(message)
 
+    def warn(self, message: str) -> None:
+        self.reports.append(message)
+
     def step(self) -> SourceBatch | None:
         """Takes one item of the source, and commits it."""
         if self._reading is None:

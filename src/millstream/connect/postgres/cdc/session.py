@@ -146,6 +146,10 @@ class Session:
         """Returns the ids of the transactions that are running, with their epochs."""
         return PgSnapshot.parse(self._query("select pg_current_snapshot()::text")[0][0]).running
 
+    def end(self) -> int:
+        """Returns the end of the log of the server, as far as it is on the disk."""
+        return int(self._query("select pg_wal_lsn_diff(pg_current_wal_flush_lsn(), '0/0')::bigint")[0][0])
+
     def distances(self, lsn: int) -> tuple[int, int]:
         """Returns how many bytes of its log the server holds back for the slot, and how many follow a position."""
         found = self._query(

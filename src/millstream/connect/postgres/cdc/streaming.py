@@ -75,6 +75,7 @@ class Streaming:
         self._changes = Changes(settings, session.tables, position, self._snapshot.before_change)
         self._unseen = Unseen(session.connection)
         self._start = position.lsn
+        self._goal: int | None = session.end()
         self._batch: int = settings["max.batch.size"]
         self._heartbeat: float = settings["heartbeat.interval.ms"] / 1000
         self._idle: float = min(settings["status.update.interval.ms"] / 1000, self._heartbeat or 3600.0)
@@ -112,6 +113,7 @@ class Streaming:
         self._take_commands()
         if idle:
             self._heart_beat()
+        self._show_progress()
         batch = self._next_batch(idle=idle)
         if batch is not None:
             yield batch
@@ -125,6 +127,16 @@ class Streaming:
             self._records += self._snapshot.passed(self._changes.position.lsn)
         if idle and not self._records:
             self._stream.wait(_WAIT)
+
+    def _show_progress(self) -> None:
+        """Shows what the connector must do to catch up: a snapshot, or the log up to its end at the start."""
+        passed = max(self._stream.received, self._start, self._reported)
+        if self._goal is not None and self._changes.begin is None and passed >= self._goal:
+            self._goal = None
+        if self._snapshot.state is not None:
+            self._context.report(f"snapshot of {', '.join(self._snapshot.state.tables)}")
+        else:
+            self._context.report("" if self._goal is None else "reading the log up to its end at the start")
 
     def _apply(self, message: Wal) -> None:
         decoded = decode(message.data)
@@ -173,11 +185,11 @@ class Streaming:
             names = [name for name in self._session.table_names() if re.fullmatch(pattern, name)]
             chosen += names
             if not names:
-                self._context.report(f"no captured table matches {pattern!r}: there is no snapshot of it")
+                self._context.warn(f"no captured table matches {pattern!r}: there is no snapshot of it")
         for name in list(chosen):
             table = self._session.find(name)
             if table is None or not table.key:
-                self._context.report(f"table {name} has no key: there is no incremental snapshot of it")
+                self._context.warn(f"table {name} has no key: there is no incremental snapshot of it")
                 chosen.remove(name)
         state = self._snapshot.state
         waiting = () if state is None else state.tables

@@ -64,6 +64,7 @@ class CapturedTable:
         self._places = {column.name: index for index, column in enumerate(columns)}
         self._key = tuple(index for index, column in enumerate(columns) if column.name in key)
         self._value = tuple(index for index, included in enumerate(in_value) if included)
+        self._conversions = tuple((columns[i].name, i, columns[i].type.convert) for i in self._value)
         self._identity = frozenset(index for index, column in enumerate(columns) if column.identity)
         keys = {columns[i].name: columns[i].type.schema for i in self._key}
         self.key_schema = struct_of(f"{self.topic}.Key", keys) if keys else None
@@ -95,7 +96,13 @@ class CapturedTable:
 
     def value_of(self, row: TextRow) -> dict[str, Any]:
         """Returns a row as a value."""
-        return {self.columns[i].name: self._convert(i, row[i]) for i in self._value}
+        try:
+            return {
+                name: None if (item := row[i]) is None else convert(item if type(item) is str else item.decode())
+                for name, i, convert in self._conversions
+            }
+        except (ValueError, ArithmeticError, AttributeError):  # `_convert` names the column, and knows `UNCHANGED`
+            return {self.columns[i].name: self._convert(i, row[i]) for i in self._value}
 
     def completed(self, new: TextRow, old: TextRow | None, *, old_is_key: bool) -> TextRow:
         """Returns a new row, with the values that the update did not change taken from the old row if it has them."""
