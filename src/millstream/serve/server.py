@@ -141,7 +141,9 @@ def _on_signals(loop: asyncio.AbstractEventLoop, stop: Callable[[], None]) -> No
     """Has SIGTERM and SIGINT call a function in the event loop.
 
     The loop's own handlers lose a signal that comes while its wake-up pipe is full, because a thousand connections
-    end, for example. Python's handlers run in any case.
+    end, for example. Python's handlers run in any case, but only once the main thread does something: a signal that
+    another thread receives does not wake it. So both are installed, and the second replaces only the function of the
+    first.
     """
 
     def handle(_number: int, _frame: object) -> None:
@@ -149,6 +151,7 @@ def _on_signals(loop: asyncio.AbstractEventLoop, stop: Callable[[], None]) -> No
             loop.call_soon_threadsafe(stop)
 
     for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop)  # wakes the loop
         signal.signal(number, handle)
 
 
