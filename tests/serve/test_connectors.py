@@ -50,6 +50,12 @@ def test_connectors_are_shown_and_commanded(tmp_path: Path, serving: Serving) ->
         assert admin.request("PUT", "/connectors/more/resume").status == 202
         wait_until(lambda: state("more") == "RUNNING", "the resume")
         assert admin.post("/connectors/more/restart").status == 202
+        own = "/api/v1/applications/others/connectors/files"
+        assert admin.post(f"{own}/pause").status == 202
+        wait_until(lambda: state("others:files") == "PAUSED", "the pause of one of two")
+        assert state("pipes:files") == "RUNNING"
+        assert admin.post(f"{own}/resume").status == 202
+        assert admin.post(f"{own}/stop").status == 422
         assert admin.get("/connectors/files/status").status == 409
         answer = admin.get("/connectors/mor/status")
         assert (answer.status, "did you mean 'more'" in answer.json()["error"]["message"]) == (404, True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 from fastapi import APIRouter, Depends, HTTPException, Path
 from pydantic import BaseModel, ConfigDict, Field
@@ -14,7 +14,7 @@ from millstream.serve.access.authorization import require
 from millstream.serve.access.roles import Principal, Role
 from millstream.serve.data import ServedData
 from millstream.serve.observe.reports import Report
-from millstream.serve.operations.applications import Data
+from millstream.serve.operations.applications import ApplicationId, Data
 
 router = APIRouter(tags=["connectors"])
 
@@ -146,6 +146,22 @@ def restart(name: ConnectorName, data: Data, _principal: Admin) -> dict[str, str
 def snapshot(name: ConnectorName, request: SnapshotRequest, data: Data, _principal: Admin) -> dict[str, str]:
     """Has a connector of change data capture read tables again, while changes go on."""
     return _command(data, name, "snapshot", tables=request.tables)
+
+
+@router.post(
+    "/api/v1/applications/{application}/connectors/{connector}/{command}",
+    summary="Pause, resume or restart a connector of an application",
+    status_code=202,
+)
+def command_one(
+    application: ApplicationId,
+    connector: Annotated[str, Path(description="The name of the connector.", max_length=300)],
+    command: Literal["pause", "resume", "restart"],
+    data: Data,
+    _principal: Admin,
+) -> dict[str, str]:
+    """Gives a command to a connector, as the routes of Kafka Connect do."""
+    return _command(data, f"{application}:{connector}", command)
 
 
 def _all(data: ServedData) -> Iterator[Found]:

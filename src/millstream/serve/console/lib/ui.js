@@ -53,6 +53,9 @@ const TONES = {
   pending: "warn",
   ERROR: "bad",
   KILLED: "bad",
+  FAILED: "bad",
+  RESTARTING: "warn",
+  FINISHED: "good",
   firing: "bad",
 };
 

@@ -24,13 +24,14 @@ import {
   useState,
 } from "../lib/ui.js";
 import { ApplicationCharts } from "../parts/application-charts.js";
+import { Connectors } from "../parts/connectors.js";
 import { FailedRecord } from "../parts/failed-record.js";
 import { TopologyGraph } from "../parts/topology-graph.js";
 import { VertexDetails } from "../parts/vertex-details.js";
 
 const EVERY_MS = 1_500;
 const HISTORY_MS = 10_000;
-const TITLES = { topology: "Topology", charts: "Charts", errors: "Errors", configuration: "Configuration" };
+const TITLES = { topology: "Topology", connectors: "Connectors", charts: "Charts", errors: "Errors", configuration: "Configuration" };
 
 function merged(data, event) {
   const { channel: _channel, application, ...rest } = event;
@@ -187,7 +188,10 @@ function Application({ id, query }) {
   const history = useData(`${route}/history`, { parameters: { since: 0 }, every: HISTORY_MS });
   const rates = useRates(application);
   const others = useData("applications");
-  const tab = TITLES[query.tab] ? query.tab : "topology";
+  const hasConnectors = Object.keys(application?.metrics?.connectors ?? {}).length > 0;
+  const hasTopology = !hasConnectors || (topology.data?.sub_topologies ?? [null]).length > 0;
+  const first = hasTopology ? "topology" : "connectors";
+  const tab = TITLES[query.tab] ? query.tab : first;
   const unit = application?.mode === "micro_batch" ? "batch" : "commit";
   const address = (changes) => href(["applications", id], { ...query, ...changes });
   const choose = (vertex) => go(address({ part: vertex }), { replace: true });
@@ -195,9 +199,12 @@ function Application({ id, query }) {
     return html`<${Head} title=${id} /><${Problem} error=${answer.error} retry=${answer.reload} />`;
   if (!application) return html`<${Head} title=${id} /><${Loading} />`;
   const failure = application.error ?? null;
-  const tabs = Object.entries(TITLES).map(([name, title]) => ({
+  const offered = { topology: hasTopology, connectors: hasConnectors };
+  const tabs = Object.entries(TITLES)
+    .filter(([name]) => offered[name] ?? true)
+    .map(([name, title]) => ({
     id: name,
-    href: href(["applications", id], name === "topology" ? {} : { tab: name }),
+    href: href(["applications", id], name === first ? {} : { tab: name }),
     title: name === "errors" && application.errors?.length ? `${title} (${application.errors.length})` : title,
   }));
   return html`<${Head} title=${id}
@@ -220,6 +227,7 @@ function Application({ id, query }) {
       html`<${Topology} application=${application} answer=${topology} rates=${rates} history=${history.data}
       chosen=${query.part ?? null} choose=${choose} unit=${unit} />`
     }
+    ${tab === "connectors" && html`<${Connectors} application=${application} reload=${answer.reload} />`}
     ${tab === "charts" && html`<${ApplicationCharts} history=${history} unit=${unit} />`}
     ${tab === "errors" && html`<${Errors} errors=${application.errors} />`}
     ${tab === "configuration" && html`<${Configuration} application=${application} />`}`;
