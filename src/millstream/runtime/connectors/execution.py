@@ -42,6 +42,7 @@ class ConnectingExecution:
         self._stopping = threading.Event()
         self._is_paused = False
         self._sinks_expected = False
+        self._is_drained = False
         self.host = make_host(self._tell)
 
     def _tell(self, message: str) -> None:
@@ -51,7 +52,7 @@ class ConnectingExecution:
     def start(self, observer: Observer, stopping: threading.Event) -> bool:
         """Starts the topology, then the connectors."""
         self._observer, self._stopping = observer, stopping
-        self._sinks_expected = False
+        self._sinks_expected = self._is_drained = False
         if self._inner is not None and not self._inner.start(observer, stopping):
             return False
         self.host.start()
@@ -104,6 +105,7 @@ class ConnectingExecution:
 
     def drain(self) -> None:
         """Finishes what sources have read, what the topology processes, and what sinks write."""
+        self._is_drained = True
         ended = threading.Thread(target=partial(self.host.stop, _GRACE), daemon=True)
         ended.start()
         try:
@@ -114,7 +116,7 @@ class ConnectingExecution:
 
     def close(self) -> None:
         """Ends the connectors and the topology."""
-        self.host.stop(0)
+        self.host.stop(0 if self._is_drained else _GRACE)  # the next start must not meet their tasks
         if self._inner is not None:
             self._inner.close()
         if self._until_caught_up:

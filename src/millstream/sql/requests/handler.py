@@ -170,7 +170,7 @@ class RequestHandler:
                 return None if changes.check_only else self._look(statement, changes.session, request)
             case tree.Connector():
                 raise SqlStatementError(
-                    "Connectors are not supported", hint="run them in Kafka Connect itself", at=statement.at
+                    "Connectors are not supported", hint="run them from a file: millstream connect run", at=statement.at
                 )
             case tree.Select() | tree.Print():
                 raise RequestError(
