@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+import sqlite3
 import subprocess
 from pathlib import Path
 
@@ -144,3 +145,24 @@ def test_the_settings_of_each_type_are_listed(millstream: Run, name: str) -> Non
     settings = {line["setting"]: line for line in millstream("connect", "types", name, "--output", "json").lines}
     assert all(line["description"] for line in settings.values())
     assert "required" in {line["default"] for line in settings.values()}
+
+
+def test_triggers_are_installed_and_removed(process: Run, tmp_path: Path) -> None:
+    shop = sqlite3.connect(tmp_path / "shop.db", isolation_level=None)
+    shop.execute("create table orders (id integer primary key, item text)")
+    (tmp_path / "shop.toml").write_text(
+        "[connectors.orders]\n'connector.class' = 'triggers'\n'connection.url' = 'sqlite:shop.db'\n"
+        "'table.include.list' = 'orders'\n'topic.prefix' = 'shop'\n"
+    )
+    assert process("connect", "install", "shop.toml", "orders").code == 0
+    shop.execute("insert into orders values (1, 'pen')")
+    assert process("connect", "run", "shop.toml", "--until-caught-up", "--status", "none").code == 0
+    (line,) = process(
+        "consume", "shop.orders", "--from-beginning", "--no-follow", "--value", "json", "--output", "json"
+    ).lines
+    assert line["value"]["after"] == {"id": 1, "item": "pen"}
+    assert process("connect", "remove", "shop.toml", "orders").code == 0
+    assert [name for (name,) in shop.execute("select name from sqlite_master where type = 'trigger'")] == []
+    shop.close()
+    result = process("connect", "install", "shop.toml", "order")
+    assert (result.code != 0, "did you mean 'orders'" in result.err) == (True, True)

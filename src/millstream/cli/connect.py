@@ -12,6 +12,7 @@ from millstream.cli.exits import CommandError
 from millstream.cli.log_access import location_of
 from millstream.cli.options import Data, Output, Settings, command
 from millstream.cli.printing import print_json, print_note, print_rows, print_text
+from millstream.errors import suggestion
 
 connect = typer.Typer(no_args_is_help=True, help="Connectors: they move records between topics and other systems.")
 
@@ -67,6 +68,42 @@ def types(
         for key, setting in settings.items()
     ]
     print_rows(["SETTING", "TYPE", "DEFAULT", "DESCRIPTION"], rows, output)
+
+
+@command(connect, "install", "millstream connect install shop.toml orders", local=True)
+def install(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="The file with the connector.")],
+    connector: Connector,
+) -> None:
+    """Creates what a source needs in its system: the triggers and the change table of a source of type triggers.
+
+    Call it again when tables are added, and in SQLite when columns are added.
+    """
+    _source(file, connector).install()
+    print_note(f"installed what connector {connector} needs")
+
+
+@command(connect, "remove", "millstream connect remove shop.toml orders", local=True)
+def remove(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="The file with the connector.")],
+    connector: Connector,
+) -> None:
+    """Removes what install has created, and changes that were not read yet. The connector must not run."""
+    _source(file, connector).remove()
+    print_note(f"removed what connector {connector} had installed")
+
+
+def _source(file: Path, name: str) -> Any:
+    from millstream.cli.loading import load
+    from millstream.connect import SourceConnector
+
+    connectors = {connector.name: connector for connector in load(str(file)).connectors}
+    connector = connectors.get(name)
+    if not isinstance(connector, SourceConnector):
+        known = [each.name for each in connectors.values() if isinstance(each, SourceConnector)]
+        hint = suggestion(name, known) or f"the sources are: {', '.join(known)}"
+        raise CommandError(f"{file} has no source {name!r}", hint=hint)
+    return connector.source
 
 
 @command(connect, "status", "millstream connect status", "millstream connect status inventory")

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol, Self, TypeAlias, TypeVar
 
 from millstream.core.records import Headers
-from millstream.errors import MillstreamError
+from millstream.errors import ConfigError, MillstreamError
 
 if TYPE_CHECKING:
     from millstream.connect.schema import ConnectSchema
@@ -233,6 +233,24 @@ class Source(ABC):
         Raises:
             ConnectorError: The system cannot be read. With ``may_pass``, the runtime tries again after a pause.
         """
+
+    def install(self) -> None:
+        """Creates what the source needs in its system, such as triggers. `millstream connect install` calls it.
+
+        The default refuses: most sources need nothing.
+
+        Raises:
+            ConfigError: The source needs nothing.
+        """
+        raise ConfigError(f"{type(self).__name__} needs nothing in its system")
+
+    def remove(self) -> None:
+        """Removes what `install` has created.
+
+        Raises:
+            ConfigError: The source needs nothing.
+        """
+        raise ConfigError(f"{type(self).__name__} needs nothing in its system")
 
     def topics(self) -> Mapping[str, Mapping[str, str]]:
         """Returns the configuration of topics to create, by name. Topics without an entry get the defaults."""
