@@ -83,8 +83,8 @@ def test_a_running_connector_is_shown_and_given_commands(process: Run, file: Pat
 
     def task() -> dict[str, object]:
         shown = json.loads(process("connect", "status", "--output", "json").out)
-        tasks = shown.get("ticking", {}).get("clock", {}).get("tasks", [{"records": 0, "state": "", "gauges": {}}])
-        return dict(tasks[0])
+        tasks = shown.get("ticking", {}).get("clock", {}).get("tasks")
+        return dict(tasks[0]) if tasks else {"records": 0, "state": "", "gauges": {}}
 
     try:
         wait_for(lambda: task()["records"], "records")

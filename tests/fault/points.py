@@ -32,8 +32,8 @@ KAFKA = sorted(point for point in FAILPOINTS if point.startswith("kafka."))
 WORKER = sorted(point for point in FAILPOINTS if point.startswith(("worker.", "local-store.")))
 """Reached in workers of real-time execution: `test_real_time`."""
 
-CONNECTOR = sorted(point for point in FAILPOINTS if point.startswith("connector."))
-"""Reached by applications with connectors: `tests.connect.test_connector_kills`."""
+CONNECTOR = sorted(point for point in FAILPOINTS if point.startswith(("connector.", "connect.")))
+"""Reached by applications with connectors: `tests.connect.test_connector_kills`, `tests.connect.postgres`."""
 
 LOCAL = sorted(FAILPOINTS.difference(SPARK, HOST, LOG, KAFKA, WORKER, CONNECTOR))
 """All others: batches without Spark must reach them."""

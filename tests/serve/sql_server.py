@@ -34,11 +34,21 @@ class Sql:
     """
 
     def __init__(self, server: Server, token: str | None = None, version: int = 1) -> None:
+        self._arguments = server, token, version
         address = f"http://127.0.0.1:{server.port}"
         headers = {} if token is None else {"Authorization": f"Bearer {token}"}
         self.http = httpx.Client(
             base_url=address, headers=headers, http1=version == 1, http2=version == 2, timeout=60.0, trust_env=False
         )
+
+    @contextmanager
+    def again(self) -> Iterator[Sql]:
+        """Another client of the same kind, with connections of its own."""
+        other = Sql(*self._arguments)
+        try:
+            yield other
+        finally:
+            other.close()
 
     def post(self, path: str, body: Any, accept: str | None = None) -> httpx.Response:
         """Sends POST."""

@@ -18,8 +18,10 @@ import pytest
 from tests.connect.postgres.pipeline import application
 from tests.connect.postgres.pipeline.load import MARK, SCHEMA, Load
 from tests.connect.postgres.server import Database, PostgresServer
-from tests.connect.waiting import wait_for
+from tests.connect.waiting import PATIENCE, wait_for
 
+from millstream.connect.postgres.cdc.first_snapshot import BETWEEN_CHUNKS
+from millstream.core.failpoints import EXIT_STATUS
 from millstream.log import open_log
 from millstream.log.api import Scope
 
@@ -36,11 +38,11 @@ def url_of(database: Database) -> str:
 
 
 @contextlib.contextmanager
-def running(directory: Path, source: Database, target: Database) -> Iterator[subprocess.Popen[bytes]]:
+def running(directory: Path, source: Database, target: Database, point: str = "") -> Iterator[subprocess.Popen[bytes]]:
     with (directory / "output").open("ab") as output:
         process = subprocess.Popen(
             [sys.executable, application.__file__, str(directory), url_of(source), url_of(target)],
-            env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[4])},
+            env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[4]), "MILLSTREAM_FAILPOINT": point},
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,
@@ -110,6 +112,8 @@ def is_in_snapshot(directory: Path) -> bool:
 def kill_often(directory: Path, source: Database, target: Database, load: Load, kills: int) -> int:
     """Kills the application, and at times the server; returns how many kills met a snapshot."""
     chance, in_snapshot = random.Random(24), 0
+    with running(directory, source, target, f"{BETWEEN_CHUNKS}:3") as process:
+        assert process.wait(PATIENCE) == EXIT_STATUS
     for kill in range(kills):
         with running(directory, source, target) as process:
             before = load.transactions
