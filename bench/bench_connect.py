@@ -209,7 +209,8 @@ def lag(database: Database, target: Database, directory: Path, duration: int, ra
         ]
         for watcher in watchers:
             watcher.start()
-        with database.connect() as connection, connection.cursor() as cursor:
+        connection = database.connect()  # a transaction for each row: `with` would make one of all
+        with connection.cursor() as cursor:
             begun = time.perf_counter()
             for number in range(duration * rate):
                 time.sleep(max(0.0, begun + number / rate - time.perf_counter()))
