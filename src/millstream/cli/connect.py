@@ -130,7 +130,9 @@ def status(
     elif rows:
         print_rows(["APPLICATION", "CONNECTOR", "CLASS", "TASK", "STATE", "RECORDS", "PROBLEM"], rows, output)
     else:
-        print_text("No connectors have reported.")
+        print_text(
+            "No connectors have reported." if application is None else f"{application} has reported no connectors."
+        )
 
 
 def _reports(data: str | None) -> Any:

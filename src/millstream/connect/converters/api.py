@@ -13,6 +13,20 @@ Convert: TypeAlias = Callable[[ConnectSchema | None, Any], bytes | None]
 """Returns the bytes of a value with a schema; None for None."""
 
 
+Form: TypeAlias = Callable[[Any], Any]
+"""Gives a value the form that a converter writes."""
+
+
+def form_of_items(schema: ConnectSchema, form_of: Callable[[ConnectSchema], Form | None]) -> Form | None:
+    """Returns the function for the items of an array, or the values of a map; None if they have their form already."""
+    items = None if schema.items is None else form_of(schema.items)
+    if items is None:
+        return None
+    if schema.type == "map":
+        return lambda value: None if value is None else {key: items(item) for key, item in value.items()}
+    return lambda value: None if value is None else [items(item) for item in value]
+
+
 class Converter(ABC):
     """Writes keys or values of source records as bytes."""
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import Any
 
-from millstream.connect.converters.api import Convert, Converter
+from millstream.connect.converters.api import Convert, Converter, Form, form_of_items
 from millstream.connect.schema import DECIMAL, NO_DEFAULT, ConnectSchema
 from millstream.errors import SerializationError
 from millstream.serde.api import SerdeContext
@@ -33,8 +33,6 @@ _PRECISION = 64
 
 _ILLEGAL = re.compile(r"[^A-Za-z0-9_]")
 
-_AvroForm: TypeAlias = Callable[[Any], Any]
-
 
 class AvroConverter(Converter):
     """Avro with the id of the schema, which is registered under the subject of the topic."""
@@ -43,7 +41,7 @@ class AvroConverter(Converter):
         """Returns the function that converts values. It registers each schema once."""
         from millstream.schemas.avro import avro
 
-        prepared: dict[int, tuple[ConnectSchema, Callable[[Any], bytes | None], _AvroForm | None]] = {}
+        prepared: dict[int, tuple[ConnectSchema, Callable[[Any], bytes | None], Form | None]] = {}
 
         def convert(schema: ConnectSchema | None, value: Any) -> bytes | None:
             if value is None:
@@ -164,7 +162,7 @@ def _default(schema: ConnectSchema, default: Any) -> Any:
     return None
 
 
-def _form_of(schema: ConnectSchema) -> _AvroForm | None:
+def _form_of(schema: ConnectSchema) -> Form | None:
     """Returns the function that gives values the form of their Avro schema; None if they have it already.
 
     Fields get the names that Avro allows.
@@ -178,11 +176,4 @@ def _form_of(schema: ConnectSchema) -> _AvroForm | None:
             if value is None
             else {legal: value.get(name) if form is None else form(value.get(name)) for name, legal, form in forms}
         )
-    if schema.items is None:
-        return None
-    items = _form_of(schema.items)
-    if items is None:
-        return None
-    if schema.type == "map":
-        return lambda value: None if value is None else {key: items(item) for key, item in value.items()}
-    return lambda value: None if value is None else [items(item) for item in value]
+    return form_of_items(schema, _form_of)

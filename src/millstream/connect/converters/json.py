@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from decimal import Decimal
-from typing import Any, TypeAlias
+from typing import Any
 
 import msgspec
 
-from millstream.connect.converters.api import Convert, Converter
+from millstream.connect.converters.api import Convert, Converter, Form, form_of_items
 from millstream.connect.schema import DECIMAL, NO_DEFAULT, ConnectSchema
 from millstream.errors import DeserializationError, SerializationError
 from millstream.serde.api import Serde, SerdeContext
 from millstream.text.escaping import error_text
-
-_JsonForm: TypeAlias = Callable[[Any], Any]
 
 _TYPES = {"float32": "float", "float64": "double"}
 """The names of types in JSON, where they differ."""
@@ -73,7 +71,7 @@ class JsonConverter(Converter):
         encoder = msgspec.json.Encoder(enc_hook=_plain)
         if not self._schemas:
             return _plain_json(encoder)
-        prepared: dict[int, tuple[ConnectSchema, bytes, _JsonForm | None]] = {}
+        prepared: dict[int, tuple[ConnectSchema, bytes, Form | None]] = {}
 
         def convert(schema: ConnectSchema | None, value: Any) -> bytes | None:
             if schema is None:
@@ -116,7 +114,7 @@ JSON_WITH_SCHEMA = JsonWithSchema()
 
 
 def _plain_json(encoder: msgspec.json.Encoder) -> Convert:
-    forms: dict[int, tuple[ConnectSchema, _JsonForm | None]] = {}
+    forms: dict[int, tuple[ConnectSchema, Form | None]] = {}
 
     def convert(schema: ConnectSchema | None, value: Any) -> bytes | None:
         if value is None:
@@ -172,7 +170,7 @@ def schema_json(schema: ConnectSchema, field: str | None = None) -> dict[str, An
     return form
 
 
-def _form_of(schema: ConnectSchema) -> _JsonForm | None:
+def _form_of(schema: ConnectSchema) -> Form | None:
     """Returns the function that gives values their JSON form; None if they have it already."""
     if schema.name == DECIMAL:
         scale = int(schema.parameters["scale"])
@@ -187,17 +185,10 @@ def _form_of(schema: ConnectSchema) -> _JsonForm | None:
     if schema.type == "struct":
         forms = {name: form for name, of in schema.fields if (form := _form_of(of)) is not None}
         return _struct_form(forms) if forms else None
-    if schema.items is None:
-        return None
-    items = _form_of(schema.items)
-    if items is None:
-        return None
-    if schema.type == "map":
-        return lambda value: None if value is None else {key: items(item) for key, item in value.items()}
-    return lambda value: None if value is None else [items(item) for item in value]
+    return form_of_items(schema, _form_of)
 
 
-def _struct_form(forms: Mapping[str, _JsonForm]) -> _JsonForm:
+def _struct_form(forms: Mapping[str, Form]) -> Form:
     def struct(value: Any) -> Any:
         if value is None:
             return None

@@ -18,7 +18,6 @@ from millstream.errors import (
     LogError,
     MillstreamError,
     RegistryError,
-    SerdeError,
 )
 from millstream.log.api import Log
 from millstream.text.escaping import error_text
@@ -310,7 +309,7 @@ def function_place(transforms: Iterable[Transform]) -> str:
 
 def reason_of(error: BaseException) -> str:
     """The text of an error of one record."""
-    return error.message if isinstance(error, SerdeError | MillstreamError) else error_text(error)
+    return error.message if isinstance(error, MillstreamError) else error_text(error)
 
 
 def shown(tally: Tally) -> Mapping[str, Any]:
